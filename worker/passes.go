@@ -1,0 +1,358 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"annals/internal/fault"
+	"annals/internal/index"
+	"annals/worker/opencode"
+)
+
+// listingLimit asks for every row in one answer. 1.18 has no bound of its own
+// (100,000 was tried); an answer that is full all the same is noticed.
+const listingLimit = 1_000_000
+
+// read does the lists. Which ones, and why, is the request plan in
+// docs/RATIONALE.md:
+//
+//	envelope and bare  the bare listing, whole, feeds the index (it has the
+//	                   metadata); the envelope is walked by cursor as the proof
+//	envelope alone     the walk feeds the index; what is gone is looked up
+//	bare alone         a walk that no tie escapes feeds the index; the whole
+//	                   listing is the proof
+//	plain alone        one whole list a project
+func (p *pass) read(ctx context.Context) error {
+	failed := 0
+	var last error
+	for _, dir := range p.scope {
+		err := p.readDirectory(ctx, dir)
+		if err == nil {
+			continue
+		}
+		if dir == "" || fatal(ctx, err) {
+			return err
+		}
+		last = err
+		failed++
+		p.rep.FailedDirectories = append(p.rep.FailedDirectories, dir)
+	}
+	if failed == len(p.scope) {
+		return last
+	}
+	return nil
+}
+
+func (p *pass) readDirectory(ctx context.Context, dir string) error {
+	switch {
+	case p.caps.Envelope && p.caps.Bare:
+		p.rep.List, p.twice = opencode.Envelope, true
+		if err := p.listing(ctx, dir); err != nil {
+			return err
+		}
+		return p.walk(ctx, dir, p.stub)
+	case p.caps.Envelope:
+		p.rep.List = opencode.Envelope
+		p.in.silent = map[string]struct{}{}
+		if err := p.walk(ctx, dir, p.feed); err != nil {
+			return err
+		}
+		return p.clearMetadata(ctx)
+	case p.caps.Bare:
+		p.rep.List, p.twice = opencode.Bare, true
+		if err := p.walkTies(ctx, dir); err != nil {
+			return err
+		}
+		return p.count(ctx, dir)
+	default:
+		p.rep.List = opencode.Plain
+		return p.plain(ctx, dir)
+	}
+}
+
+// sink is where a list's rows go: how to ask for them, what to do with each.
+type sink struct {
+	list func(context.Context, opencode.Request, func(*index.Record) error) (opencode.Summary, error)
+	take func(*index.Record) error
+}
+
+// feed is the sink that feeds the index.
+func (p *pass) feed(ctx context.Context) sink {
+	return sink{p.server.List, func(r *index.Record) error { return p.in.take(ctx, r) }}
+}
+
+// stub is the sink that only remembers what the walk saw.
+func (p *pass) stub(context.Context) sink {
+	return sink{p.server.Stubs, func(r *index.Record) error {
+		p.walked[r.ID] = max(p.walked[r.ID], r.Updated)
+		return nil
+	}}
+}
+
+// ask sends one list request to a sink and accounts for it.
+func (p *pass) ask(ctx context.Context, req opencode.Request, s sink) (opencode.Summary, error) {
+	sum, err := s.list(ctx, req, func(r *index.Record) error {
+		p.rows++
+		if p.rows%p.w.cfg.PageSize == 0 {
+			p.progress()
+		}
+		return s.take(r)
+	})
+	p.progress()
+	if err != nil {
+		return sum, err
+	}
+	p.documents = p.documents || sum.HasMetadata
+	for _, skip := range sum.Skipped {
+		p.skip(skip)
+	}
+	return sum, nil
+}
+
+// skip names a row that could not be read, once. Its session, when it told
+// its id, is there all the same: it is seen, and cannot turn missing.
+func (p *pass) skip(s opencode.Skip) {
+	if s.ID == "" {
+		p.anonymous++
+	} else {
+		p.meet(s.ID)
+		if slices.ContainsFunc(p.rep.Skipped, func(o SkippedRow) bool { return o.ID == s.ID }) {
+			return
+		}
+	}
+	p.rep.Skipped = append(p.rep.Skipped, SkippedRow(s))
+}
+
+// meet notes that a session is there although its row cannot be read.
+func (p *pass) meet(id string) {
+	if _, ok := p.in.seen[id]; !ok {
+		p.in.seen[id] = 0
+	}
+	if p.counted != nil {
+		p.counted[id] = struct{}{}
+	}
+	if p.walked != nil {
+		p.walked[id] = max(p.walked[id], 0)
+	}
+}
+
+func (p *pass) progress() {
+	if p.w.cfg.Progress != nil {
+		p.w.cfg.Progress(Progress{Upstream: p.up.Name, Pages: p.rep.Pages, Rows: p.rows, Expected: len(p.present)})
+	}
+}
+
+// listing reads the bare list whole, in one answer, metadata included, and
+// feeds the index from it in commits of a page.
+func (p *pass) listing(ctx context.Context, dir string) error {
+	p.ensureCounted()
+	s := p.feed(ctx)
+	take := s.take
+	s.take = func(r *index.Record) error {
+		p.counted[r.ID] = struct{}{}
+		return take(r)
+	}
+	sum, err := p.ask(ctx, opencode.Request{Route: opencode.Bare, Directory: dir, Limit: listingLimit}, s)
+	if err != nil {
+		return err
+	}
+	if err := p.in.flush(ctx, nil); err != nil {
+		return err
+	}
+	if capped(sum, listingLimit) {
+		// The server bounds its answers: the rest comes page by page.
+		if err := p.walkTies(ctx, dir); err != nil {
+			return err
+		}
+		for id := range p.in.seen {
+			p.counted[id] = struct{}{}
+		}
+	}
+	return nil
+}
+
+// capped reports whether an answer may hold back rows. 1.18 sends a token only
+// with a full page.
+func capped(sum opencode.Summary, limit int) bool { return sum.Rows >= limit || sum.Next != "" }
+
+// count reads the bare list whole for its ids alone: the independent listing
+// of a walk over the same route.
+func (p *pass) count(ctx context.Context, dir string) error {
+	p.ensureCounted()
+	sum, err := p.ask(ctx, opencode.Request{Route: opencode.Bare, Directory: dir, Limit: listingLimit},
+		sink{p.server.Stubs, func(r *index.Record) error {
+			p.counted[r.ID] = struct{}{}
+			return nil
+		}})
+	if err == nil && capped(sum, listingLimit) {
+		// A bounded answer proves nothing; the walk over ties stands alone.
+		for id := range p.in.seen {
+			p.counted[id] = struct{}{}
+		}
+	}
+	return err
+}
+
+func (p *pass) ensureCounted() {
+	if p.counted == nil {
+		p.counted = make(map[string]struct{}, len(p.present))
+	}
+}
+
+// walk goes through the envelope list by its cursor, page by page, until the
+// list, the budget or the server's patience ends.
+func (p *pass) walk(ctx context.Context, dir string, to func(context.Context) sink) error {
+	if p.walked == nil {
+		p.walked = make(map[string]int64, len(p.present))
+	}
+	req := opencode.Request{Route: opencode.Envelope, Directory: dir, Limit: p.w.cfg.PageSize}
+	sent := tokens{}
+	if p.resume != nil && p.resume.List == string(req.Route) && dir == "" {
+		req.Cursor = p.resume.Cursor
+		sent[req.Cursor] = struct{}{}
+		p.remember(p.resume.IDs)
+	}
+	s := to(ctx)
+	for first := p.rep.Pages; ; {
+		sum, err := p.ask(ctx, req, s)
+		if err != nil {
+			if p.resume != nil && p.rep.Pages == first && fault.Is(err, fault.Upstream) {
+				return p.walkAnew(ctx, dir, to)
+			}
+			return err
+		}
+		p.rep.Pages++
+		if err := p.endPage(ctx, req, sum.Next); err != nil {
+			return err
+		}
+		if sum.Next == "" {
+			return p.dropWalk(ctx)
+		}
+		if err := sent.follow(sum.Next, req.Route, p.rep.Pages); err != nil {
+			return err
+		}
+		req.Cursor = sum.Next
+		if over := p.budget(p.rep.Pages - first); over != nil {
+			p.incomplete = over
+			return p.saveWalk(ctx, req)
+		}
+	}
+}
+
+// remember counts the sessions that an unfinished walk saw in earlier runs.
+func (p *pass) remember(ids []string) {
+	for _, id := range ids {
+		if p.twice {
+			p.walked[id] = max(p.walked[id], 0)
+		} else if _, ok := p.in.seen[id]; !ok {
+			p.in.seen[id] = 0
+			p.rep.Unchanged++
+		}
+	}
+}
+
+// endPage commits what is left of a page with its checkpoint.
+func (p *pass) endPage(ctx context.Context, req opencode.Request, next string) error {
+	if p.scope[0] != "" { // a run over directories leaves the whole walk's checkpoint alone
+		return p.in.flush(ctx, nil)
+	}
+	return p.in.flush(ctx, &index.Checkpoint{Upstream: p.up.Name, Run: p.run, Generation: p.generation,
+		List: string(req.Route), Cursor: next, Pages: p.rep.Pages, Seen: max(len(p.walked), len(p.in.seen)), Done: next == ""})
+}
+
+func (p *pass) budget(pages int) error {
+	cfg := &p.w.cfg
+	switch {
+	case cfg.PageBudget > 0 && pages >= cfg.PageBudget:
+		return fault.New(PageBudget, fmt.Sprintf("stopped after %d pages, the page budget", pages),
+			"the next run goes on from here; index.page_budget = 0 walks to the end").Again()
+	case cfg.TimeBudget > 0 && cfg.Now().Sub(p.started) >= cfg.TimeBudget:
+		return fault.New(TimeBudget, fmt.Sprintf("stopped after %s, the time budget", cfg.TimeBudget),
+			"the next run goes on from here; index.time_budget sets how long a run may take").Again()
+	}
+	return nil
+}
+
+// saveWalk keeps an unfinished walk for the next run.
+func (p *pass) saveWalk(ctx context.Context, req opencode.Request) error {
+	if p.req.DryRun || p.scope[0] != "" {
+		return nil
+	}
+	from := p.in.seen
+	if p.twice {
+		from = p.walked
+	}
+	ids := slices.Sorted(maps.Keys(from))
+	return p.w.cfg.Store.SaveWalk(context.WithoutCancel(ctx), p.fence, index.Walk{
+		Checkpoint: index.Checkpoint{Upstream: p.up.Name, Run: p.run, Generation: p.generation,
+			List: string(req.Route), Cursor: req.Cursor, Pages: p.rep.Pages, Seen: len(ids)}, IDs: ids})
+}
+
+// walkAnew gives an unfinished walk up whose token the server takes no more,
+// and starts another.
+func (p *pass) walkAnew(ctx context.Context, dir string, to func(context.Context) sink) error {
+	if err := p.dropWalk(ctx); err != nil {
+		return err
+	}
+	p.resume = nil
+	p.generation++
+	p.walked = nil
+	return p.walk(ctx, dir, to)
+}
+
+func (p *pass) dropWalk(ctx context.Context) error {
+	if p.req.DryRun || p.resume == nil && !p.req.Full {
+		return nil
+	}
+	return p.w.cfg.Store.DropWalk(context.WithoutCancel(ctx), p.fence, p.up.Name)
+}
+
+// tokens are the page tokens that a walk has followed.
+type tokens map[string]struct{}
+
+// follow notes a token and refuses one that was followed before: the walk
+// would go round for ever.
+func (t tokens) follow(token string, route opencode.Route, pages int) error {
+	if _, repeated := t[token]; repeated {
+		return fault.New(CursorRepeated, fmt.Sprintf("%s sent the same page token twice after %d pages; what came before is kept", route, pages),
+			"the server's list cannot be walked to its end; restart or update it")
+	}
+	t[token] = struct{}{}
+	return nil
+}
+
+// clearMetadata settles what a row without metadata means where the envelope
+// is the only list. When some row of the walk carries metadata, the server
+// lists it, and a row without it has none: a stamp that was there is gone.
+func (p *pass) clearMetadata(ctx context.Context) error {
+	silent := p.in.silent
+	p.in.silent = nil
+	if !p.documents || p.req.DryRun {
+		return nil
+	}
+	ids, err := p.w.cfg.Store.Documented(ctx, p.up.Name)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if _, ok := silent[id]; !ok {
+			continue
+		}
+		rec, err := p.server.Lookup(ctx, p.caps, id)
+		if fault.Is(err, fault.NotFound) {
+			continue // gone since; the next run says so
+		}
+		if err != nil {
+			return err
+		}
+		if rec.Metadata == nil {
+			rec.Metadata = index.NoMetadata()
+		}
+		if err := p.in.rewrite(ctx, &rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
