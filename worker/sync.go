@@ -116,6 +116,8 @@ func (w *Worker) Sync(ctx context.Context, req Request) (Report, error) {
 		StartedAt: w.now(), Upstreams: []UpstreamReport{}, Sources: []struct{}{}}
 	run := jobs.Run{ID: rep.Run, Trigger: req.Trigger, StartedAt: rep.StartedAt}
 	if !req.DryRun {
+		run.Owner = w.cfg.Keeper.Owner()
+		w.closeOrphans(ctx)
 		if err := w.cfg.Ledger.StartRun(ctx, run); err != nil {
 			return rep, err
 		}
@@ -137,6 +139,18 @@ func (w *Worker) Sync(ctx context.Context, req Request) (Report, error) {
 	return rep, w.cfg.Ledger.FinishRun(context.WithoutCancel(ctx), run)
 }
 
+// closeOrphans closes what dead processes left open in the ledger. A run that
+// cannot do this can still do its work.
+func (w *Worker) closeOrphans(ctx context.Context) {
+	lost, err := w.cfg.Keeper.CloseOrphans(ctx)
+	if err != nil {
+		w.cfg.Log.Warn("the ledger was not tidied", "error", err.Error())
+	}
+	if len(lost) > 0 {
+		w.cfg.Log.Warn("earlier runs did not end; they are closed as lost", "runs", lost)
+	}
+}
+
 func (w *Worker) now() int64 { return w.cfg.Now().UnixMilli() }
 
 // syncOne owns the upstream's job for as long as its part of the run takes.
@@ -152,7 +166,7 @@ func (w *Worker) syncOne(ctx context.Context, run string, up Upstream, req Reque
 		return rep
 	}
 	if lost := hold.LostRuns(); len(lost) > 0 {
-		w.cfg.Log.Warn("an earlier run did not end; it is closed as lost", "upstream", up.Name, "runs", lost)
+		w.cfg.Log.Warn("an earlier run fell silent; its job was taken over", "upstream", up.Name, "runs", lost)
 	}
 	w.runUpstream(hold.Context(), run, up, req, hold.Fence(), &rep)
 	target := jobs.Target{Outcome: rep.Outcome, Detail: detail(rep)}

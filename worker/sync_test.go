@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -25,7 +26,12 @@ import (
 	"annals/worker/opencode"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashDir); dir != "" {
+		os.Exit(victim(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var (
 	both     = opencode.Capabilities{Version: "1.18.33", Envelope: true, Bare: true, Plain: true}

@@ -58,6 +58,8 @@ func rootCommand(a *app) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Annotations:   map[string]string{"config": "none"},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.started = true
 			if strings.HasPrefix(cmd.Name(), "__") || cmd.Annotations["config"] == "none" {

@@ -19,6 +19,8 @@ func (s *Store) Point(ctx context.Context) (index.Point, error) {
 
 // Known returns what is kept of every row of an upstream, by id.
 func (s *Store) Known(ctx context.Context, upstream string) (map[string]index.Known, error) {
+	// The condition hides the key from the planner: nearly every row is wanted,
+	// and reading them in the table's order takes half the time.
 	known := map[string]index.Known{}
 	var id string
 	var digest sql.RawBytes
@@ -32,7 +34,7 @@ func (s *Store) Known(ctx context.Context, upstream string) (map[string]index.Kn
 		copy(k.Digest[:], digest)
 		known[id] = k
 		return nil
-	}, `SELECT id, digest, missing_at FROM sessions WHERE upstream = $1`, upstream)
+	}, `SELECT id, digest, missing_at FROM sessions WHERE CASE WHEN upstream = $1 THEN 1 ELSE 0 END = 1`, upstream)
 	return known, err
 }
 

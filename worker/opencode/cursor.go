@@ -5,12 +5,19 @@ import (
 	"encoding/json/jsontext"
 )
 
+// maxNesting is how deep a token may lie. Each level is read again from its
+// beginning, so it is bounded.
+const maxNesting = 32
+
 // tokenOf finds the page token in the value of an envelope's cursor: a string,
-// a number as it came, or whatever stands under "next", as deep as that goes.
+// a number as it came, or whatever stands under "next", however often.
 // Everything else, the empty string among it, is the end of the list. It
-// reports false when the token is too long to send.
+// reports false for a token that is too long to send or lies too deep.
 func tokenOf(v jsontext.Value) (string, bool) {
-	for len(v) > 0 {
+	for range maxNesting {
+		if len(v) == 0 {
+			return "", true
+		}
 		switch v.Kind() {
 		case '"':
 			token := unquote(v)
@@ -23,7 +30,7 @@ func tokenOf(v jsontext.Value) (string, bool) {
 			return "", true
 		}
 	}
-	return "", true
+	return "", false
 }
 
 // memberOf returns the value of a member of an object, nil without one. The

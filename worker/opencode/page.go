@@ -251,7 +251,7 @@ func (p *page) cursor() error {
 	}
 	token, ok := tokenOf(v)
 	if !ok {
-		return &pageError{fmt.Sprintf("a page token longer than %d bytes", maxToken)}
+		return &pageError{"a page token too long or too deep to be one"}
 	}
 	p.sum.Next = token
 	return nil

@@ -72,7 +72,9 @@ func TestAMalformedPageIsAnError(t *testing.T) {
 		"a second object":            {`{"data":[]}{"data":[]}`, "more after its end"},
 		"two lists of rows":          {`{"data":[{"id":"a"}],"data":[{"id":"a"}]}`, "two lists of rows"},
 		"two cursors":                {`{"data":[],"cursor":"a","cursor":"b"}`, "two page tokens"},
-		"a token that is a document": {`{"data":[],"cursor":"` + strings.Repeat("x", maxToken+1) + `"}`, "page token longer than"},
+		"a token that is a document": {`{"data":[],"cursor":"` + strings.Repeat("x", maxToken+1) + `"}`, "a page token too long"},
+		"a token too deep":           {`{"data":[],"cursor":` + strings.Repeat(`{"next":`, 40) + `"a"` + strings.Repeat("}", 40) + `}`, "a page token too long or too deep"},
+		"rows too deep":              {`[{"id":"a","x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}]`, "not valid JSON"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -196,14 +198,14 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestAnEndlessRowTakesNoMemoryAndEndsAtTheLimitOfTheAnswer(t *testing.T) {
-	const maxRow, maxBody = 1 << 20, 256 << 20
+	const maxRow, maxBody = 1 << 20, 48 << 20
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	p := newPage(&endless{}, maxRow, maxBody)
 	_, err := p.read()
 	runtime.ReadMemStats(&after)
 	var bad *pageError
-	if !errors.As(err, &bad) || !strings.Contains(bad.what, "longer than 268435456 bytes") {
+	if !errors.As(err, &bad) || !strings.Contains(bad.what, "longer than 50331648 bytes") {
 		t.Errorf("error %v", err)
 	}
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 16*maxRow {

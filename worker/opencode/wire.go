@@ -206,20 +206,25 @@ func closeBody(r *resty.Response, _ error) {
 	}
 }
 
-// retryAfter reads the Retry-After header, in either form. Zero leaves the
-// wait to the exponential rule; resty caps what is longer than its maximum.
+// retryAfter hands the Retry-After header to resty. Zero leaves the wait to the
+// exponential rule; resty caps what is longer than its maximum.
 func retryAfter(_ *resty.Client, r *resty.Response) (time.Duration, error) {
 	if r == nil || r.RawResponse == nil {
 		return 0, nil
 	}
-	value := strings.TrimSpace(r.Header().Get("Retry-After"))
+	return parseRetryAfter(r.Header().Get("Retry-After")), nil
+}
+
+// parseRetryAfter reads the header in either form, seconds or a date.
+func parseRetryAfter(value string) time.Duration {
+	value = strings.TrimSpace(value)
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, nil
+		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return max(time.Until(at), 0), nil
+		return max(time.Until(at), 0)
 	}
-	return 0, nil
+	return 0
 }
 
 // plainCause returns the part of a transport error that holds nothing a

@@ -15,6 +15,8 @@ INSERT INTO feed (one, epoch, revision) VALUES (1, lower(hex(randomblob(16))), 0
 CREATE TABLE sessions (
     upstream          TEXT   NOT NULL,
     id                TEXT   NOT NULL,
+    digest            BLOB   NOT NULL, -- with the one below, what every run reads of every row
+    missing_at        BIGINT NOT NULL,
     parent_id         TEXT   NOT NULL,
     title             TEXT   NOT NULL,
     directory         TEXT   NOT NULL,
@@ -25,9 +27,7 @@ CREATE TABLE sessions (
     archived_at       BIGINT NOT NULL,
     activity          BIGINT NOT NULL,
     system            BIGINT NOT NULL,
-    missing_at        BIGINT NOT NULL,
     revision          BIGINT NOT NULL,
-    digest            BLOB   NOT NULL,
     PRIMARY KEY (upstream, id)
 );
 CREATE INDEX sessions_activity  ON sessions (activity DESC, id);
