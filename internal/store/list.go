@@ -12,23 +12,16 @@ import (
 )
 
 const (
-	// entryColumns are a row's and what is kept outside it; %s counts the
-	// children.
-	entryColumns = rowColumns + `, COALESCE(d.canonical, s.directory), CASE WHEN p.id IS NULL THEN 0 ELSE 1 END, %s`
+	// entryColumns are a row's and what is kept outside it.
+	entryColumns = rowColumns + `, COALESCE(d.canonical, s.directory), CASE WHEN p.id IS NULL THEN 0 ELSE 1 END,
+		(SELECT COUNT(*) FROM sessions k WHERE k.upstream = s.upstream AND k.parent_id = s.id
+			AND k.parent_id <> '' AND k.missing_at = 0 AND k.system = 0)`
 
-	entryTables = ` FROM sessions s
+	selectEntries = `SELECT ` + entryColumns + ` FROM sessions s
 		LEFT JOIN directories d ON d.upstream = s.upstream AND d.given = s.directory
 		LEFT JOIN pins p ON p.upstream = s.upstream AND p.id = s.id`
 
-	// Children counted one session at a time, for few rows, and all at once,
-	// for many.
-	childrenOfOne = `(SELECT COUNT(*) FROM sessions k WHERE k.upstream = s.upstream AND k.parent_id = s.id
-		AND k.parent_id <> '' AND k.missing_at = 0 AND k.system = 0)`
-	childrenOfAll = ` LEFT JOIN (SELECT upstream, parent_id, COUNT(*) AS n FROM sessions
-		WHERE parent_id <> '' AND missing_at = 0 AND system = 0 GROUP BY upstream, parent_id) k
-		ON k.upstream = s.upstream AND k.parent_id = s.id`
-
-	// few is how many rows are so few that each may count its own children.
+	// few is how many entries are so few that the database does all the work.
 	few = 1000
 )
 
@@ -57,12 +50,6 @@ func (c *clause) where() string {
 func (s *Store) List(ctx context.Context, q index.Query) ([]index.Entry, error) {
 	var c clause
 	c.and("s.system = 0")
-	if q.Upstream != "" {
-		c.and("s.upstream = " + c.arg(q.Upstream))
-	}
-	if q.Directory != "" {
-		c.and("d.canonical = " + c.arg(q.Directory))
-	}
 	switch q.Archived {
 	case "", index.ArchivedNo:
 		c.and("s.archived_at = 0")
@@ -70,7 +57,7 @@ func (s *Store) List(ctx context.Context, q index.Query) ([]index.Entry, error) 
 		c.and("s.archived_at > 0")
 	case index.ArchivedAll:
 	default:
-		return nil, fault.New(fault.Usage, fmt.Sprintf("no archive filter %q", q.Archived), "no, only or all")
+		return nil, fault.New(fault.Usage, fmt.Sprintf("there is no archive filter %q", q.Archived), "no, only or all")
 	}
 	if !q.Children {
 		c.and("s.parent_id = ''")
@@ -78,14 +65,20 @@ func (s *Store) List(ctx context.Context, q index.Query) ([]index.Entry, error) 
 	if !q.Missing {
 		c.and("s.missing_at = 0")
 	}
+	if q.Directory == "" && (q.Limit <= 0 || q.Limit > few) {
+		return s.listMany(ctx, q, &c)
+	}
+	if q.Upstream != "" {
+		c.and("s.upstream = " + c.arg(q.Upstream))
+	}
+	if q.Directory != "" {
+		c.and("d.canonical = " + c.arg(q.Directory))
+	}
 	order := " ORDER BY s.activity DESC, s.id, s.upstream"
 	if q.Limit > 0 {
 		order += " LIMIT " + c.arg(q.Limit)
 	}
-	if q.Limit > 0 && q.Limit <= few {
-		return s.entries(ctx, s.read, fmt.Sprintf("SELECT "+entryColumns, childrenOfOne)+entryTables+c.where()+order, c.args...)
-	}
-	return s.entries(ctx, s.read, fmt.Sprintf("SELECT "+entryColumns, "COALESCE(k.n, 0)")+entryTables+childrenOfAll+c.where()+order, c.args...)
+	return s.entries(ctx, s.read, selectEntries+c.where()+order, c.args...)
 }
 
 func (s *Store) entries(ctx context.Context, from queryer, query string, args ...any) ([]index.Entry, error) {
@@ -113,8 +106,8 @@ func (s *Store) entries(ctx context.Context, from queryer, query string, args ..
 func (s *Store) Get(ctx context.Context, id string) ([]index.Entry, error) {
 	// Every row has its directory in directories, so these name all upstreams,
 	// and the key is looked up once in each.
-	return s.entries(ctx, s.read, fmt.Sprintf("SELECT "+entryColumns, childrenOfOne)+entryTables+
-		` WHERE s.upstream IN (SELECT DISTINCT upstream FROM directories) AND s.id = $1 ORDER BY s.upstream`, id)
+	return s.entries(ctx, s.read, selectEntries+`
+		WHERE s.upstream IN (SELECT DISTINCT upstream FROM directories) AND s.id = $1 ORDER BY s.upstream`, id)
 }
 
 // Changes returns the entries whose revision is above since, in order of
@@ -137,7 +130,7 @@ func (s *Store) Changes(ctx context.Context, since int64, limit int) ([]index.En
 			}
 		}
 		var err error
-		list, err = s.entries(ctx, r, fmt.Sprintf("SELECT "+entryColumns, childrenOfOne)+entryTables+c.where()+
+		list, err = s.entries(ctx, r, selectEntries+c.where()+
 			" ORDER BY s.revision, s.upstream, s.id", c.args...)
 		return err
 	})

@@ -25,8 +25,8 @@ import (
 // Bounds of a managed server's life.
 const (
 	defaultStartTimeout = 60 * time.Second
-	stopGrace           = 2 * time.Second  // between asking the server to end and ending it
-	stopLimit           = 15 * time.Second // for the supervisor to do all of its work
+	defaultStopGrace    = 2 * time.Second
+	stopLimit           = 15 * time.Second // for the supervisor to do all of its work, beside the grace
 	portTries           = 3
 )
 
@@ -43,6 +43,7 @@ type ManagedConfig struct {
 	// removed.
 	WorkDir      string
 	StartTimeout time.Duration // until it is ready; 60s when 0
+	StopGrace    time.Duration // between asking it to end and ending it; 2s when 0
 	Log          *slog.Logger  // may be nil
 }
 
@@ -83,6 +84,9 @@ func StartManaged(ctx context.Context, c ManagedConfig) (*Managed, error) {
 	}
 	if c.StartTimeout <= 0 {
 		c.StartTimeout = defaultStartTimeout
+	}
+	if c.StopGrace <= 0 {
+		c.StopGrace = defaultStopGrace
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -140,7 +144,7 @@ func launch(c *ManagedConfig, env environment, program string, port int) (*Manag
 	}
 	m := &Managed{Password: hex.EncodeToString(password), log: c.Log,
 		ready: make(chan string, 1), exited: make(chan struct{})}
-	m.order = order{Program: program, Dir: filepath.Join(work, privatePrefix+hex.EncodeToString(name)), Grace: stopGrace,
+	m.order = order{Program: program, Dir: filepath.Join(work, privatePrefix+hex.EncodeToString(name)), Grace: c.StopGrace,
 		Args: []string{"serve", "--port", strconv.Itoa(port), "--hostname", "127.0.0.1"}}
 	if m.order.Env, err = env.serverEnvironment(m.order.Dir, m.Password); err != nil {
 		return nil, err
@@ -220,12 +224,12 @@ func (m *Managed) readStdout(r io.Reader) {
 func (m *Managed) Stop() error {
 	m.stop.Do(func() {
 		_ = m.stdin.Close()
-		limit := time.NewTimer(stopLimit)
+		limit := time.NewTimer(m.order.Grace + stopLimit)
 		defer limit.Stop()
 		select {
 		case <-m.exited:
 		case <-limit.C:
-			m.err = fault.New(fault.Internal, fmt.Sprintf("the managed server did not end within %s; its supervisor was killed", stopLimit), "")
+			m.err = fault.New(fault.Internal, fmt.Sprintf("the managed server did not end within %s; its supervisor was killed", m.order.Grace+stopLimit), "")
 			_ = m.cmd.Process.Kill()
 			<-m.exited
 		}
