@@ -31,6 +31,7 @@ func (t *tail) row(updated int64) {
 // that token: the next page then holds the group whole. A group larger than a
 // page makes the page larger.
 func (p *pass) walkTies(ctx context.Context, dir string) error {
+	p.ensureCounted()
 	req := opencode.Request{Route: opencode.Bare, Directory: dir, Limit: p.w.cfg.PageSize}
 	sent := tokens{}
 	feed := p.feed(ctx)
@@ -39,7 +40,7 @@ func (p *pass) walkTies(ctx context.Context, dir string) error {
 		sum, err := p.ask(ctx, req, sink{feed.list, func(r *index.Record) error {
 			end.row(r.Updated)
 			return feed.take(r)
-		}})
+		}, true})
 		if err != nil {
 			return err
 		}
@@ -94,7 +95,7 @@ func (p *pass) borderToken(ctx context.Context, req opencode.Request, sum openco
 		return "", nil
 	}
 	req.Limit = sum.Rows - end.tied
-	cut, err := p.ask(ctx, req, sink{p.server.Stubs, func(*index.Record) error { return nil }})
+	cut, err := p.ask(ctx, req, sink{list: p.server.Stubs, take: func(*index.Record) error { return nil }})
 	if err != nil {
 		return "", err
 	}

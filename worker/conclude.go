@@ -69,10 +69,8 @@ func (p *pass) conclude(ctx context.Context) error {
 		p.rep.Complete = true
 		return err
 	}
-	for id := range p.in.written { // came and went while the lists were read
-		if _, ok := p.in.seen[id]; !ok {
-			gone[id] = struct{}{}
-		}
+	for _, id := range p.in.vanished { // came and went while the lists were read
+		gone[id] = struct{}{}
 	}
 	if err := p.markMissing(ctx, sortedKeys(gone)); err != nil {
 		return err

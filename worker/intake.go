@@ -21,8 +21,8 @@ type intake struct {
 	base      int64
 
 	known    map[string]index.Known
-	seen     map[string]int64 // id → newest updated
-	written  map[string]struct{}
+	seen     map[string]sighting
+	vanished []string            // written by this run, then disproved
 	silent   map[string]struct{} // rows without a word on metadata, where that may mean none; nil elsewhere
 	overlap  bool                // a row that the index knows has come
 	dirs     map[string]string
@@ -39,14 +39,29 @@ type intake struct {
 	vetted bool
 }
 
+// sighting is what a run remembers of a session it has seen.
+type sighting struct {
+	updated int64 // of the newest copy
+	state   sightingState
+}
+
+type sightingState int8
+
+const (
+	met       sightingState = iota // it is there, but its row was not read
+	unchanged                      // read, counted as unchanged
+	written                        // read, and committed in a page
+)
+
 // take accepts one row. An older or equal copy of a row that came before is
 // dropped: page sets are not atomic, and the newest copy wins.
 func (in *intake) take(ctx context.Context, rec *index.Record) error {
-	newest, again := in.seen[rec.ID]
-	if again && rec.Updated <= newest {
+	before, again := in.seen[rec.ID]
+	again = again && before.state != met
+	if again && rec.Updated <= before.updated {
 		return nil
 	}
-	in.seen[rec.ID] = rec.Updated
+	in.seen[rec.ID] = sighting{rec.Updated, before.state}
 	if in.silent != nil {
 		delete(in.silent, rec.ID)
 		if rec.Metadata == nil {
@@ -59,14 +74,13 @@ func (in *intake) take(ctx context.Context, rec *index.Record) error {
 		if !k.Missing && !in.full && k.Digest == index.DigestOf(rec, in.namespace) {
 			if !again {
 				in.rep.Unchanged++
+				in.seen[rec.ID] = sighting{rec.Updated, unchanged}
 			}
 			return nil
 		}
 	}
-	if again {
-		if _, waiting := in.inBatch[rec.ID]; !waiting {
-			return in.rewrite(ctx, rec)
-		}
+	if _, waiting := in.inBatch[rec.ID]; again && !waiting {
+		return in.rewrite(ctx, rec)
 	}
 	in.add(rec)
 	if len(in.batch) >= in.size {
@@ -92,12 +106,11 @@ func (in *intake) rewrite(ctx context.Context, rec *index.Record) error {
 		return err
 	}
 	in.add(rec)
-	before := *in.rep
-	_, written := in.written[rec.ID]
+	before, counted := *in.rep, in.seen[rec.ID].state
 	if err := in.flush(ctx, nil); err != nil {
 		return err
 	}
-	if written {
+	if counted == written {
 		in.rep.Added, in.rep.Updated, in.rep.Unchanged = before.Added, before.Updated, before.Unchanged
 	} else {
 		in.rep.Unchanged--
@@ -128,7 +141,7 @@ func (in *intake) flush(ctx context.Context, cp *index.Checkpoint) error {
 	in.rep.count(res)
 	for i := range in.batch {
 		rec := &in.batch[i]
-		in.written[rec.ID] = struct{}{}
+		in.seen[rec.ID] = sighting{in.seen[rec.ID].updated, written}
 		in.known[rec.ID] = index.Known{Digest: index.DigestOf(rec, in.namespace)}
 	}
 	clear(in.batch) // lets the strings of a page go
@@ -137,5 +150,26 @@ func (in *intake) flush(ctx context.Context, cp *index.Checkpoint) error {
 	return nil
 }
 
+// meet notes that a session is there although its row could not be read: it
+// cannot turn missing.
+func (in *intake) meet(id string) {
+	if _, ok := in.seen[id]; !ok {
+		in.seen[id] = sighting{}
+	}
+}
+
+// remember counts a session that an unfinished walk saw in an earlier run.
+func (in *intake) remember(id string) {
+	if _, ok := in.seen[id]; !ok {
+		in.seen[id] = sighting{0, unchanged}
+		in.rep.Unchanged++
+	}
+}
+
 // forget takes back that a session was seen: a lookup has disproved it.
-func (in *intake) forget(id string) { delete(in.seen, id) }
+func (in *intake) forget(id string) {
+	if in.seen[id].state == written {
+		in.vanished = append(in.vanished, id)
+	}
+	delete(in.seen, id)
+}

@@ -74,18 +74,19 @@ func (p *pass) readDirectory(ctx context.Context, dir string) error {
 
 // sink is where a list's rows go: how to ask for them, what to do with each.
 type sink struct {
-	list func(context.Context, opencode.Request, func(*index.Record) error) (opencode.Summary, error)
-	take func(*index.Record) error
+	list  func(context.Context, opencode.Request, func(*index.Record) error) (opencode.Summary, error)
+	take  func(*index.Record) error
+	feeds bool // the rows feed the index; otherwise only their ids count
 }
 
 // feed is the sink that feeds the index.
 func (p *pass) feed(ctx context.Context) sink {
-	return sink{p.server.List, func(r *index.Record) error { return p.in.take(ctx, r) }}
+	return sink{p.server.List, func(r *index.Record) error { return p.in.take(ctx, r) }, true}
 }
 
 // stub is the sink that only remembers what the walk saw.
 func (p *pass) stub(context.Context) sink {
-	return sink{p.server.Stubs, func(r *index.Record) error {
+	return sink{list: p.server.Stubs, take: func(r *index.Record) error {
 		p.walked[r.ID] = max(p.walked[r.ID], r.Updated)
 		return nil
 	}}
@@ -106,36 +107,34 @@ func (p *pass) ask(ctx context.Context, req opencode.Request, s sink) (opencode.
 	}
 	p.documents = p.documents || sum.HasMetadata
 	for _, skip := range sum.Skipped {
-		p.skip(skip)
+		p.skip(skip, s.feeds)
 	}
 	return sum, nil
 }
 
-// skip names a row that could not be read, once. Its session, when it told
-// its id, is there all the same: it is seen, and cannot turn missing.
-func (p *pass) skip(s opencode.Skip) {
-	if s.ID == "" {
+// skip names a row that could not be read. Its session, when it told its id,
+// is there all the same.
+func (p *pass) skip(s opencode.Skip, feeds bool) {
+	switch {
+	case !feeds: // the list that feeds the index has named it
+		if s.ID != "" && p.walked != nil {
+			p.walked[s.ID] = max(p.walked[s.ID], 0)
+		} else if s.ID != "" {
+			p.counted[s.ID] = struct{}{}
+		}
+		return
+	case s.ID == "":
 		p.anonymous++
-	} else {
-		p.meet(s.ID)
+	default:
+		p.in.meet(s.ID)
+		if p.counted != nil {
+			p.counted[s.ID] = struct{}{}
+		}
 		if slices.ContainsFunc(p.rep.Skipped, func(o SkippedRow) bool { return o.ID == s.ID }) {
 			return
 		}
 	}
 	p.rep.Skipped = append(p.rep.Skipped, SkippedRow(s))
-}
-
-// meet notes that a session is there although its row cannot be read.
-func (p *pass) meet(id string) {
-	if _, ok := p.in.seen[id]; !ok {
-		p.in.seen[id] = 0
-	}
-	if p.counted != nil {
-		p.counted[id] = struct{}{}
-	}
-	if p.walked != nil {
-		p.walked[id] = max(p.walked[id], 0)
-	}
 }
 
 func (p *pass) progress() {
@@ -166,6 +165,9 @@ func (p *pass) listing(ctx context.Context, dir string) error {
 		if err := p.walkTies(ctx, dir); err != nil {
 			return err
 		}
+		if fault.Is(p.incomplete, FullPage) {
+			p.incomplete = nil // the envelope's walk names what this list held back
+		}
 		for id := range p.in.seen {
 			p.counted[id] = struct{}{}
 		}
@@ -182,7 +184,7 @@ func capped(sum opencode.Summary, limit int) bool { return sum.Rows >= limit || 
 func (p *pass) count(ctx context.Context, dir string) error {
 	p.ensureCounted()
 	sum, err := p.ask(ctx, opencode.Request{Route: opencode.Bare, Directory: dir, Limit: listingLimit},
-		sink{p.server.Stubs, func(r *index.Record) error {
+		sink{list: p.server.Stubs, take: func(r *index.Record) error {
 			p.counted[r.ID] = struct{}{}
 			return nil
 		}})
@@ -246,9 +248,8 @@ func (p *pass) remember(ids []string) {
 	for _, id := range ids {
 		if p.twice {
 			p.walked[id] = max(p.walked[id], 0)
-		} else if _, ok := p.in.seen[id]; !ok {
-			p.in.seen[id] = 0
-			p.rep.Unchanged++
+		} else {
+			p.in.remember(id)
 		}
 	}
 }
@@ -280,11 +281,10 @@ func (p *pass) saveWalk(ctx context.Context, req opencode.Request) error {
 	if p.req.DryRun || p.scope[0] != "" {
 		return nil
 	}
-	from := p.in.seen
+	ids := slices.Sorted(maps.Keys(p.in.seen))
 	if p.twice {
-		from = p.walked
+		ids = slices.Sorted(maps.Keys(p.walked))
 	}
-	ids := slices.Sorted(maps.Keys(from))
 	return p.w.cfg.Store.SaveWalk(context.WithoutCancel(ctx), p.fence, index.Walk{
 		Checkpoint: index.Checkpoint{Upstream: p.up.Name, Run: p.run, Generation: p.generation,
 			List: string(req.Route), Cursor: req.Cursor, Pages: p.rep.Pages, Seen: len(ids)}, IDs: ids})

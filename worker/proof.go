@@ -98,30 +98,12 @@ func (p *pass) isKnown(r *index.Record) error {
 // complete when each is explained. Sessions that moved between the two are
 // read again, so that the newest copy is what is kept.
 func (p *pass) prove(ctx context.Context) error {
-	if !p.twice || p.incomplete != nil {
-		return nil
+	if err := p.readSkipped(ctx); err != nil || !p.twice || p.incomplete != nil {
+		return err
 	}
-	walk := p.walked
-	if walk == nil { // the bare walk feeds the index itself
-		walk = p.in.seen
-	}
-	var differ, moved []string
-	for id, updated := range walk {
-		if _, ok := p.counted[id]; !ok {
-			differ = append(differ, id)
-		} else if updated > p.in.seen[id] {
-			moved = append(moved, id)
-		}
-	}
-	for id := range p.counted {
-		if _, ok := walk[id]; !ok {
-			differ = append(differ, id)
-		}
-	}
-	slices.Sort(differ)
-	slices.Sort(moved)
-	unexplained := 0
+	differ, moved := p.compare()
 	var why error
+	unexplained := 0
 	for _, id := range differ {
 		if err := p.lookUp(ctx, id); err != nil {
 			if fatal(ctx, err) {
@@ -144,6 +126,61 @@ func (p *pass) prove(ctx context.Context) error {
 			"%d sessions are in one of two lists and could not be looked up", unexplained).Again()
 	}
 	return nil
+}
+
+// compare returns the ids that one list alone has, and those of which the walk
+// has a newer copy than the index was fed.
+func (p *pass) compare() (differ, moved []string) {
+	if p.walked == nil { // the bare walk feeds the index itself
+		p.walked = make(map[string]int64, len(p.in.seen))
+		for id, s := range p.in.seen {
+			p.walked[id] = s.updated
+		}
+	}
+	for id, updated := range p.walked {
+		if _, ok := p.counted[id]; !ok {
+			differ = append(differ, id)
+		} else if updated > p.in.seen[id].updated {
+			moved = append(moved, id)
+		}
+	}
+	for id := range p.counted {
+		if _, ok := p.walked[id]; !ok {
+			differ = append(differ, id)
+		}
+	}
+	slices.Sort(differ)
+	slices.Sort(moved)
+	return differ, moved
+}
+
+// maxReread bounds how many sessions whose rows could not be read are asked
+// for by themselves.
+const maxReread = 100
+
+// readSkipped asks for the sessions whose rows could not be read: what a list
+// makes unreadable, the session's own record may tell. What cannot be read
+// there either stays skipped.
+func (p *pass) readSkipped(ctx context.Context) error {
+	asked := 0
+	for i := 0; i < len(p.rep.Skipped); {
+		id := p.rep.Skipped[i].ID
+		if id == "" || asked == maxReread {
+			i++
+			continue
+		}
+		asked++
+		err := p.lookUp(ctx, id)
+		switch {
+		case err == nil:
+			p.rep.Skipped = slices.Delete(p.rep.Skipped, i, i+1)
+		case fatal(ctx, err):
+			return err
+		default:
+			i++
+		}
+	}
+	return p.in.flush(ctx, nil)
 }
 
 // lookUp reads one session's own record: it is taken when it is there, and

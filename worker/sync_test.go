@@ -526,6 +526,7 @@ func TestSkippedRowsAreNamedAndNeverTurnMissing(t *testing.T) {
 	h.sync(worker.Request{})
 	// From now on the server's row of ses_00004 cannot be read, in neither list.
 	h.server.sessions = slices.Delete(h.server.sessions, 4, 5)
+	h.server.gone = map[string]error{"ses_00004": fault.New(fault.Upstream, "it cannot be read either", "")}
 	h.server.answer = func(_ int, sum *opencode.Summary) {
 		if sum.Rows > 0 {
 			sum.Skipped = append(sum.Skipped, opencode.Skip{ID: "ses_00004", Reason: `field "title" is not a string`})

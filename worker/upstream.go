@@ -122,7 +122,7 @@ func (p *pass) open(ctx context.Context) error {
 	}
 	p.in = &intake{store: st, fence: p.fence, upstream: p.up.Name, namespace: namespace,
 		dryRun: p.req.DryRun, full: p.req.Full, size: cfg.PageSize, base: point.Revision,
-		known: known, seen: make(map[string]int64, len(known)), written: map[string]struct{}{},
+		known: known, seen: make(map[string]sighting, len(known)),
 		inBatch: map[string]struct{}{}, dirs: dirs, resolver: resolver, rep: p.rep,
 		vet: p.vet}
 	if err := p.setScope(ctx, resolver, dirs); err != nil {

@@ -209,7 +209,10 @@ func TestWhateverTheServerDoesNoRowIsLostAndTheNextRunIsWhole(t *testing.T) {
 		{"a page that says nothing", third(list, standin.Action{Body: "{}"}), 3, "upstream_error"},
 		{"a page without a body", third(list, standin.Action{Body: " "}), 3, "upstream_error"},
 		{"another content type", third(list, standin.Action{ContentType: "text/plain"}), 3, "upstream_error"},
-		{"a connection that is closed", third(list, standin.Action{Drop: true}), 3, "unreachable"},
+		{"connections that are closed", func(f *standin.Faults) {
+			// One alone is not noticed: net/http sends a request again whose reused connection was closed.
+			f.Rules = []standin.Rule{{Path: list, From: 3, Action: standin.Action{Drop: true}}}
+		}, 3, "unreachable"},
 		{"a request that is never answered", third(list, standin.Action{Hang: true}), 3, "unreachable"},
 		{"a redirect to another host", third(list, standin.Action{Redirect: "http://127.0.0.1:9/api/session"}), 3, "upstream_error"},
 	} {
@@ -249,7 +252,7 @@ func TestWhateverTheServerDoesNoRowIsLostAndTheNextRunIsWhole(t *testing.T) {
 }
 
 func TestARowThatCannotBeReadIsNamedAndTheRestIsIndexed(t *testing.T) {
-	h := history(60)
+	h := history(200)
 	s := standin.Start(t, standin.Config{Corpus: h})
 	broken := map[string]standin.Break{}
 	for i, b := range standin.Breaks() {
@@ -258,7 +261,7 @@ func TestARowThatCannotBeReadIsNamedAndTheRestIsIndexed(t *testing.T) {
 	s.Change(func(f *standin.Faults) { f.Broken = broken })
 	p := withServer(t, s)
 	rep := p.sync(3)
-	if len(rep.Skipped) == 0 || rep.Added != 60-len(rep.Skipped) || rep.Error.Code != worker.SkippedRows {
+	if len(rep.Skipped) == 0 || rep.Added != 200-len(rep.Skipped) || rep.Error.Code != worker.SkippedRows {
 		t.Fatalf("%+v", rep)
 	}
 	for _, k := range rep.Skipped {
@@ -289,8 +292,9 @@ func TestRowsThatChangeBetweenPagesEndAsTheyAre(t *testing.T) {
 		t.Fatalf("%+v, %d changes", rep, gone)
 	}
 	s.SetFaults(standin.Faults{})
+	p.sync(0) // what changed behind the lists' backs
 	again := p.sync(0)
-	if !again.Complete || again.Seen != len(s.Sessions()) || again.Missing != 0 {
+	if !again.Complete || again.Seen != len(s.Sessions()) || again.Unchanged != again.Seen || again.Missing != 0 {
 		t.Errorf("%+v, the server has %d", again, len(s.Sessions()))
 	}
 }

@@ -116,6 +116,7 @@ func (c *Config) fillDefaults() {
 	if c.MaxBody <= 0 {
 		c.MaxBody = DefaultMaxBody
 	}
+	c.MaxRow = min(c.MaxRow, c.MaxBody)
 }
 
 // parseBase checks an upstream's URL. The parser's own errors repeat the URL,

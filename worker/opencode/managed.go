@@ -91,6 +91,9 @@ func StartManaged(ctx context.Context, c ManagedConfig) (*Managed, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if ctx.Err() != nil {
+		return nil, fault.Wrap(ctx.Err(), fault.Cancelled, "", "stopped before the managed server was started").Again()
+	}
 	for try := 1; ; try++ {
 		m, taken, err := startOnce(ctx, &c, env, program)
 		if err == nil || !taken || try == portTries {

@@ -355,6 +355,18 @@ func TestCancellingEndsTheStart(t *testing.T) {
 	}
 }
 
+func TestACancelledStartStartsNothing(t *testing.T) {
+	s := newStage(t, `echo up >> $record; `+serveForEver)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := StartManaged(ctx, s.ManagedConfig); !fault.Is(err, fault.Cancelled) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(s.record); err == nil {
+		t.Error("the program was started")
+	}
+}
+
 func TestATakenPortIsTriedAgainWithAnother(t *testing.T) {
 	// The first port is taken between our look and the server's start: the
 	// script waits until the test has done so.

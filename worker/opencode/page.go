@@ -104,6 +104,8 @@ func (p *page) explain(err error) error {
 		return &pageError{fmt.Sprintf("a single value longer than %d bytes at byte %d", p.maxRow, p.dec.InputOffset())}
 	case errors.Is(err, errTooLarge):
 		return &pageError{fmt.Sprintf("longer than %d bytes", p.in.max)}
+	case errors.Is(err, errBadString):
+		return &pageError{fmt.Sprintf("not valid JSON behind byte %d", p.dec.InputOffset())}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return &pageError{fmt.Sprintf("cut short after %d bytes", p.in.raw)}
 	case errors.As(err, &syntax):

@@ -182,6 +182,23 @@ func TestALongNumberOrAGapIsAnErrorAndNotMemory(t *testing.T) {
 	}
 }
 
+func TestWhatIsLeftOutOfALongStringIsCheckedToo(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	for name, inside := range map[string]string{"an unknown escape": `\x`, "half a number": `\u12g4`, "a raw newline": "\n", "a NUL": "\x00"} {
+		_, _, err := readPage(`[{"id":"a","title":"`+long+inside+long+`"}]`, 1000, nil)
+		var bad *pageError
+		if !errors.As(err, &bad) || !strings.Contains(bad.what, "not valid JSON") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, inside := range []string{`\u00e9`, `\"\\\/\b\f\n\r\t`, "é\xff"} {
+		_, sum, err := readPage(`[{"id":"a","title":"`+long+inside+long+`"}]`, 1000, nil)
+		if err != nil || len(sum.Skipped) != 1 {
+			t.Errorf("%q: %v, %v", inside, sum.Skipped, err)
+		}
+	}
+}
+
 // endless is an answer whose one row never ends.
 type endless struct{ sent int }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 )
 
 // errPause stops the decoder at a byte that it may not have yet. The decoder
@@ -12,6 +13,10 @@ var errPause = errors.New("the value is longer than allowed")
 
 // errTooLarge ends an answer that is longer than MaxBody.
 var errTooLarge = errors.New("the answer is larger than allowed")
+
+// errBadString ends an answer with a string that is none, in the part of it
+// that the decoder does not see.
+var errBadString = errors.New("not a valid string")
 
 // source is what the decoder reads: the body, with a limit on the whole of it
 // and one on how far the decoder may read now, and with a way to leave out
@@ -95,10 +100,11 @@ func (s *source) cutString(token []byte) bool {
 }
 
 // cut reads on to the quote that ends the string. What it keeps goes to rest:
-// the bytes that complete an escape sequence, the quote, what follows it.
+// the bytes that complete an escape sequence, the quote, what follows it. What
+// it leaves out is checked all the same.
 func (s *source) cut() error {
 	var kept []byte
-	escaped := false
+	escaped, hex := false, 0
 	for {
 		chunk := s.rest
 		s.rest = nil
@@ -118,10 +124,20 @@ func (s *source) cut() error {
 			case s.pass > 0:
 				s.pass--
 				kept = append(kept, b)
+			case hex > 0:
+				if hex--; !strings.ContainsRune("0123456789abcdefABCDEF", rune(b)) {
+					return errBadString
+				}
 			case escaped:
-				escaped = false
+				if escaped = false; b == 'u' {
+					hex = 4
+				} else if !strings.ContainsRune(`"\\/bfnrt`, rune(b)) {
+					return errBadString
+				}
 			case b == '\\':
 				escaped = true
+			case b < ' ':
+				return errBadString
 			case b == '"':
 				s.elide = false
 				s.rest = append(kept, chunk[i:]...)

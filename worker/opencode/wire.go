@@ -64,7 +64,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := w.base.RoundTrip(req.WithContext(ctx))
 	b.pause()
 	if err != nil {
-		if errors.Is(context.Cause(ctx), errDeadline) {
+		if late := net.Error(nil); req.Context().Err() == nil && errors.As(err, &late) && late.Timeout() {
+			err = errDeadline // of the dialer or the handshake, which have the same limit
+		} else if errors.Is(context.Cause(ctx), errDeadline) {
 			err = errDeadline
 		}
 		cancel(nil)
@@ -232,11 +234,14 @@ func parseRetryAfter(value string) time.Duration {
 func plainCause(err error) error {
 	var errno syscall.Errno
 	var dns *net.DNSError
+	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &errno):
 		return errno
 	case errors.As(err, &dns):
 		return errors.New("the host name cannot be resolved")
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return errors.New("the server does not speak HTTPS")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the server closed the connection without a complete answer")
 	}

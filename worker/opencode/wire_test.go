@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -407,6 +408,23 @@ func TestWhatAServerSaysInsteadOfHTTPStaysOutOfTheError(t *testing.T) {
 		t.Error(err)
 	}
 	hides(t, err, "private title")
+}
+
+func TestAServerWithAnotherKindOfConnectionIsUnreachable(t *testing.T) {
+	plainServer := serving(t, `[]`)
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, `[]`) }))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	for url, says := range map[string]string{
+		strings.Replace(plainServer.URL, "http:", "https:", 1): "does not speak HTTPS",
+		secure.URL: "certificate is not trusted",
+	} {
+		c := newClient(t, url, nil)
+		if _, _, err := collect(c, Request{Route: Bare, Limit: 1}); !fault.Is(err, fault.Unreachable) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
 }
 
 func TestAConnectionIsUsedAgain(t *testing.T) {
