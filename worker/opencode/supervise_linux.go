@@ -23,7 +23,7 @@ func childAttributes() *syscall.SysProcAttr {
 // with a session of their own among them. Without a readable process table it
 // goes to the server's group.
 func signalTree(child int, sig syscall.Signal) {
-	below := descendants(child)
+	below := descendants()
 	if len(below) == 0 {
 		below = []int{-child}
 	}
@@ -32,8 +32,21 @@ func signalTree(child int, sig syscall.Signal) {
 	}
 }
 
-// treeAlive reports whether a process below us is running.
-func treeAlive(child int) bool { return len(descendants(child)) > 0 }
+// treeAlive reports whether a process below us is left, once the server itself
+// has been waited for. It asks the kernel and not the process table, which
+// cannot be read at one moment: a process without parents below us is our own
+// child, so when we have no child there is nothing left at all.
+func treeAlive(int) bool {
+	for {
+		switch pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG|unix.WALL, nil); {
+		case err == syscall.EINTR, pid > 0: // an orphan that has ended is buried
+		case err != nil:
+			return false
+		default:
+			return true
+		}
+	}
+}
 
 // process is one line of the process table.
 type process struct {
@@ -41,10 +54,9 @@ type process struct {
 	dead        bool
 }
 
-// descendants returns the processes below this one that have not ended, and
-// buries those that have and are ours to bury. The server itself is left to
-// the one who waits for it.
-func descendants(server int) []int {
+// descendants returns the processes below this one that have not ended, as
+// far as the process table shows them.
+func descendants() []int {
 	children := map[int][]process{}
 	entries, _ := os.ReadDir("/proc") // none without it
 	for _, e := range entries {
@@ -53,15 +65,11 @@ func descendants(server int) []int {
 		}
 	}
 	var live []int
-	self := os.Getpid()
-	for queue := []int{self}; len(queue) > 0; queue = queue[1:] {
+	for queue := []int{os.Getpid()}; len(queue) > 0; queue = queue[1:] {
 		for _, p := range children[queue[0]] {
 			queue = append(queue, p.pid)
-			switch {
-			case !p.dead:
+			if !p.dead {
 				live = append(live, p.pid)
-			case queue[0] == self && p.pid != server:
-				_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil)
 			}
 		}
 	}

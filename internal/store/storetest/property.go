@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"annals/internal/fault"
@@ -119,7 +118,7 @@ func (c *comparison) ok(err error) {
 }
 
 func (c *comparison) same(what string, got, want any) {
-	if d := gocmp.Diff(want, got); d != "" {
+	if d := diff(want, got); d != "" {
 		c.t.Fatalf("%s differs (-model +store):\n%s", what, d)
 	}
 }
