@@ -59,10 +59,8 @@ func (p *pass) walkTies(ctx context.Context, dir string) error {
 			return err
 		}
 		req.Cursor = next
-		if over := p.budget(p.rep.Pages - first); over != nil {
-			// A walk by time cannot be taken up later: rows move in it.
-			p.incomplete = over
-			return nil
+		if p.overBudget(p.rep.Pages - first) {
+			return nil // a walk by time cannot be taken up later: rows move in it
 		}
 	}
 }

@@ -33,9 +33,8 @@ func (p *pass) acceptHint() string {
 
 // quote writes a path so that a shell takes it as one word.
 func quote(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r == '/' || r == '.' || r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z')
-	}) {
+	const harmless = "/.-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	if s != "" && strings.Trim(s, harmless) == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
@@ -48,10 +47,10 @@ func (p *pass) conclude(ctx context.Context) error {
 	if err := p.prove(ctx); err != nil {
 		return err
 	}
-	if len(p.rep.FailedDirectories) > 0 && p.incomplete == nil {
+	if len(p.rep.FailedDirectories) > 0 && !p.cut() {
 		p.incomplete = fault.New(SomeFailed, fmt.Sprintf("%d of the directories could not be read; their sessions are as they were", len(p.rep.FailedDirectories)), "").Again()
 	}
-	if p.incomplete != nil {
+	if p.cut() {
 		return nil
 	}
 	gone := map[string]struct{}{}
@@ -75,7 +74,7 @@ func (p *pass) conclude(ctx context.Context) error {
 	if err := p.markMissing(ctx, sortedKeys(gone)); err != nil {
 		return err
 	}
-	if p.incomplete != nil {
+	if p.cut() {
 		return nil
 	}
 	p.rep.Complete = true

@@ -165,7 +165,7 @@ func (p *pass) listing(ctx context.Context, dir string) error {
 		if err := p.walkTies(ctx, dir); err != nil {
 			return err
 		}
-		if fault.Is(p.incomplete, FullPage) {
+		if p.incomplete != nil && p.incomplete.Code == FullPage {
 			p.incomplete = nil // the envelope's walk names what this list held back
 		}
 		for id := range p.in.seen {
@@ -236,8 +236,7 @@ func (p *pass) walk(ctx context.Context, dir string, to func(context.Context) si
 			return err
 		}
 		req.Cursor = sum.Next
-		if over := p.budget(p.rep.Pages - first); over != nil {
-			p.incomplete = over
+		if p.overBudget(p.rep.Pages - first) {
 			return p.saveWalk(ctx, req)
 		}
 	}
@@ -263,18 +262,24 @@ func (p *pass) endPage(ctx context.Context, req opencode.Request, next string) e
 		List: string(req.Route), Cursor: next, Pages: p.rep.Pages, Seen: max(len(p.walked), len(p.in.seen)), Done: next == ""})
 }
 
-func (p *pass) budget(pages int) error {
+// overBudget reports whether the walk has used its budget of pages or of time,
+// and notes it as the reason why the run is not complete.
+func (p *pass) overBudget(pages int) bool {
 	cfg := &p.w.cfg
 	switch {
 	case cfg.PageBudget > 0 && pages >= cfg.PageBudget:
-		return fault.New(PageBudget, fmt.Sprintf("stopped after %d pages, the page budget", pages),
+		p.incomplete = fault.New(PageBudget, fmt.Sprintf("stopped after %d pages, the page budget", pages),
 			"the next run goes on from here; index.page_budget = 0 walks to the end").Again()
 	case cfg.TimeBudget > 0 && cfg.Now().Sub(p.started) >= cfg.TimeBudget:
-		return fault.New(TimeBudget, fmt.Sprintf("stopped after %s, the time budget", cfg.TimeBudget),
+		p.incomplete = fault.New(TimeBudget, fmt.Sprintf("stopped after %s, the time budget", cfg.TimeBudget),
 			"the next run goes on from here; index.time_budget sets how long a run may take").Again()
 	}
-	return nil
+	return p.cut()
 }
+
+// cut reports whether something was left out, so that the run must not
+// conclude.
+func (p *pass) cut() bool { return p.incomplete != nil }
 
 // saveWalk keeps an unfinished walk for the next run.
 func (p *pass) saveWalk(ctx context.Context, req opencode.Request) error {

@@ -98,7 +98,7 @@ func (p *pass) isKnown(r *index.Record) error {
 // complete when each is explained. Sessions that moved between the two are
 // read again, so that the newest copy is what is kept.
 func (p *pass) prove(ctx context.Context) error {
-	if err := p.readSkipped(ctx); err != nil || !p.twice || p.incomplete != nil {
+	if err := p.readSkipped(ctx); err != nil || !p.twice || p.cut() {
 		return err
 	}
 	differ, moved := p.compare()

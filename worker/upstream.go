@@ -51,9 +51,9 @@ type pass struct {
 
 	generation int64
 	resume     *index.Walk
-	documents  bool // some row carried metadata
-	anonymous  int  // skipped rows that did not even tell their id
-	incomplete error
+	documents  bool         // some row carried metadata
+	anonymous  int          // skipped rows that did not even tell their id
+	incomplete *fault.Error // why the run must not conclude; nil when it may
 }
 
 // runUpstream does one upstream's part of a run and fills in its report.
@@ -67,10 +67,11 @@ func (w *Worker) runUpstream(ctx context.Context, run string, up Upstream, req R
 		rep.Seen = len(p.in.seen)
 	}
 	rep.Counted = len(p.counted)
-	if err == nil {
-		err = p.incomplete
-	} else {
+	switch {
+	case err != nil:
 		err = stopped(ctx, err)
+	case p.incomplete != nil:
+		err = p.incomplete
 	}
 	rep.Outcome = p.outcome(err)
 	rep.Error = AsFault(err)

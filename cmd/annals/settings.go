@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"annals/internal/fault"
@@ -169,15 +170,8 @@ func (s *settings) checkUpstreams(bad func(key, format string, args ...any) erro
 }
 
 func validName(name string) bool {
-	if name == "" || len(name) > 48 {
-		return false
-	}
-	for _, r := range name {
-		if !(r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
-			return false
-		}
-	}
-	return true
+	const letters = "-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	return name != "" && len(name) <= 48 && strings.Trim(name, letters) == ""
 }
 
 func (s *settings) originOf(key string) string {

@@ -147,11 +147,15 @@ type Store interface {
 	// Documented returns the ids of an upstream's sessions whose committed
 	// metadata is not empty.
 	Documented(ctx context.Context, upstream string) ([]string, error)
-	// Changes returns at most limit entries whose revision is above since, in
-	// order of revision, then upstream and id.
+	// Changes returns the entries whose revision is above since, in order of
+	// revision, then upstream and id. Entries of one revision come together,
+	// since a Point names no place within it: the answer ends with the last
+	// revision that fits limit whole, or is the first one alone where that is
+	// larger. A limit of 0 is no bound.
 	Changes(ctx context.Context, since int64, limit int) ([]Entry, error)
 	// Counts returns the counts of every upstream, by name.
 	Counts(ctx context.Context) ([]Counts, error)
-	// SetPinned pins or unpins a session; fault.NotFound when it is unknown.
+	// SetPinned pins or unpins a session in any state; fault.NotFound when it
+	// is unknown. The row of a pin that changes gets a new revision.
 	SetPinned(ctx context.Context, upstream, id string, pinned bool) error
 }

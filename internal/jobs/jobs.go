@@ -66,7 +66,7 @@ func (k *Keeper) Acquire(ctx context.Context, job, target, run string, wait time
 		return nil, err
 	}
 	a := attempt{keeper: k, lock: lock, want: Lease{Job: job, Target: target, Run: run, Owner: k.cfg.Owner},
-		patience: min(wait, k.renewEvery())}
+		patience: min(wait, k.cfg.TTL/2)}
 	deadline := time.Now().Add(wait)
 	for {
 		hold, owner, err := a.try(ctx)
@@ -123,7 +123,8 @@ type attempt struct {
 	want   Lease
 
 	// An owner whose lease has ended but who still has its lock is alive. It
-	// may just have woken up together with us, so it gets this long to renew.
+	// may just have woken up together with us, so it gets this long to renew,
+	// which is longer than a renewal is away.
 	patience time.Duration
 	seen     Lease // the lease as it was found last
 	since    time.Time

@@ -70,7 +70,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return nil
 	case fault.CodeOf(err) != "":
 		return err
-	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sql.ErrTxDone)):
+	case ctx.Err() != nil: // whatever the database called it
 		return fault.Wrap(ctx.Err(), fault.Cancelled, "", "the store was not waited for").Again()
 	}
 	return s.d.Fault(err)

@@ -2,7 +2,9 @@ package opencode
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -23,8 +25,8 @@ func childAttributes() *syscall.SysProcAttr {
 // with a session of their own among them. Without a readable process table it
 // goes to the server's group.
 func signalTree(child int, sig syscall.Signal) {
-	below := descendants()
-	if len(below) == 0 {
+	below, err := descendants()
+	if err != nil {
 		below = []int{-child}
 	}
 	for _, pid := range below {
@@ -48,54 +50,39 @@ func treeAlive(int) bool {
 	}
 }
 
-// process is one line of the process table.
-type process struct {
-	pid, parent int
-	dead        bool
-}
-
-// descendants returns the processes below this one that have not ended, as
-// far as the process table shows them.
-func descendants() []int {
-	children := map[int][]process{}
-	entries, _ := os.ReadDir("/proc") // none without it
-	for _, e := range entries {
-		if p, ok := readProcess(e.Name()); ok {
-			children[p.parent] = append(children[p.parent], p)
-		}
+// descendants returns the processes below this one, as far as the process
+// table shows them.
+func descendants() ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
 	}
-	var live []int
-	for queue := []int{os.Getpid()}; len(queue) > 0; queue = queue[1:] {
-		for _, p := range children[queue[0]] {
-			queue = append(queue, p.pid)
-			if !p.dead {
-				live = append(live, p.pid)
+	children := map[int][]int{}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if parent, ok := parentOf(pid); ok {
+				children[parent] = append(children[parent], pid)
 			}
 		}
 	}
-	return live
+	found := slices.Clone(children[os.Getpid()])
+	for i := 0; i < len(found); i++ {
+		found = append(found, children[found[i]]...)
+	}
+	return found, nil
 }
 
-// readProcess reads /proc/<pid>/stat: "pid (name) state parent …", where the
-// name may hold anything, brackets too. A process whose first thread has ended
-// while others run looks dead and is not.
-func readProcess(name string) (process, bool) {
-	pid, err := strconv.Atoi(name)
+// parentOf reads /proc/<pid>/stat: "pid (name) state parent …", where the name
+// may hold anything, brackets too.
+func parentOf(pid int) (int, bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return process{}, false
-	}
-	stat, err := os.ReadFile("/proc/" + name + "/stat")
-	if err != nil {
-		return process{}, false
+		return 0, false
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 18 {
-		return process{}, false
+	if len(fields) < 2 {
+		return 0, false
 	}
 	parent, err := strconv.Atoi(string(fields[1]))
-	if err != nil {
-		return process{}, false
-	}
-	state, threads := string(fields[0]), string(fields[17])
-	return process{pid: pid, parent: parent, dead: state == "X" || state == "Z" && (threads == "1" || threads == "0")}, true
+	return parent, err == nil
 }

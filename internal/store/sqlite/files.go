@@ -68,7 +68,7 @@ func makeDir(dir string, log *slog.Logger) error {
 	if st.Mode().Perm()&0o077 == 0 || !st.IsDir() {
 		return nil
 	}
-	if home, err := os.UserHomeDir(); !ours(st) || st.Mode()&fs.ModeSticky != 0 || err == nil && filepath.Clean(home) == dir {
+	if !ours(st) || st.Mode()&fs.ModeSticky != 0 {
 		return nil
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"slices"
 	"time"
 
 	sqlitedriver "modernc.org/sqlite"
@@ -99,17 +100,20 @@ func list(_, n int) string {
 	return string(b[:max(0, len(b)-1)])
 }
 
-// pools returns the connections that write, one, and those that read.
+// pools returns the connections that write, one, and those that read. pragmas
+// are the writer's alone.
 func pools(c *Config, pragmas []string) (write, read *sql.DB, err error) {
-	pragmas = append([]string{
+	common := []string{
 		fmt.Sprintf("busy_timeout(%d)", c.BusyTimeout.Milliseconds()),
 		"foreign_keys(on)",
 		"synchronous(normal)", // with a log, a crash of the machine loses the last commits at most, never the file
 		"temp_store(memory)",  // titles do not reach files of the system's temporary directory
-		"cache_size(-16000)",  // KiB; random ids touch most of the index's pages
 		"journal_size_limit(16777216)",
-	}, pragmas...)
-	values := url.Values{"_pragma": pragmas, "_dqs": {"0"}, "_error_rc": {"1"}}
+	}
+	// The caches are in KiB, of each connection; random ids make a writer touch
+	// most of an index's pages.
+	values := url.Values{"_dqs": {"0"}, "_error_rc": {"1"},
+		"_pragma": slices.Concat(common, []string{"cache_size(-16000)"}, pragmas)}
 	if c.Path != InMemory {
 		values.Set("mode", "rw") // SQLite makes no file: prepare has, with its mode
 		values.Set("_txlock", "immediate")
@@ -119,6 +123,7 @@ func pools(c *Config, pragmas []string) (write, read *sql.DB, err error) {
 	}
 	values.Del("_txlock")
 	values.Set("_query_only", "1")
+	values["_pragma"] = append(common, "cache_size(-4000)")
 	if read, err = pool(c.Path, values, 4); err != nil {
 		return nil, nil, errors.Join(err, write.Close())
 	}
