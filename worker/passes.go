@@ -266,15 +266,19 @@ func (p *pass) endPage(ctx context.Context, req opencode.Request, next string) e
 // and notes it as the reason why the run is not complete.
 func (p *pass) overBudget(pages int) bool {
 	cfg := &p.w.cfg
+	var why *fault.Error
 	switch {
 	case cfg.PageBudget > 0 && pages >= cfg.PageBudget:
-		p.incomplete = fault.New(PageBudget, fmt.Sprintf("stopped after %d pages, the page budget", pages),
-			"the next run goes on from here; index.page_budget = 0 walks to the end").Again()
+		why = fault.New(PageBudget, fmt.Sprintf("stopped after %d pages, the page budget", pages),
+			"the next run goes on from here; index.page_budget = 0 walks to the end")
 	case cfg.TimeBudget > 0 && cfg.Now().Sub(p.started) >= cfg.TimeBudget:
-		p.incomplete = fault.New(TimeBudget, fmt.Sprintf("stopped after %s, the time budget", cfg.TimeBudget),
-			"the next run goes on from here; index.time_budget sets how long a run may take").Again()
+		why = fault.New(TimeBudget, fmt.Sprintf("stopped after %s, the time budget", cfg.TimeBudget),
+			"the next run goes on from here; index.time_budget sets how long a run may take")
+	default:
+		return false
 	}
-	return p.cut()
+	p.incomplete = why.Again()
+	return true
 }
 
 // cut reports whether something was left out, so that the run must not

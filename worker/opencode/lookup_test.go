@@ -64,6 +64,7 @@ func TestOnlyA404InJSONSaysThatASessionIsGone(t *testing.T) {
 		"v2":                     {404, "application/json", `{"_tag":"SessionNotFoundError","sessionID":"ses_1","message":"m"}`, fault.NotFound},
 		"a page":                 {404, "text/html", secret, fault.Upstream},
 		"text":                   {404, "text/plain", secret, fault.Upstream},
+		"JSON under another name": {404, "text/plain", `{"name":"NotFoundError"}`, fault.Upstream},
 		"JSON that is none":      {404, "application/json", secret, fault.Upstream},
 		"JSON that is cut":       {404, "application/json", `{"name":"NotF`, fault.Upstream},
 		"gone":                   {410, "application/json", `{}`, fault.Upstream},

@@ -203,19 +203,16 @@ func (p *page) row(kind jsontext.Kind) error {
 	if _, err := p.dec.ReadToken(); err != nil {
 		return err
 	}
-	start := p.dec.InputOffset() - 1
-	p.in.stop = start + p.maxRow
+	p.in.stop = p.dec.InputOffset() - 1 + p.maxRow
 	err := r.members()
 	switch {
 	case errors.Is(err, errPause):
 		if err := p.drop(depth); err != nil {
 			return err
 		}
-		return p.skip(r.knownID(), p.tooLong())
+		return p.skip(r.knownID(), fmt.Sprintf("longer than %d bytes", p.maxRow))
 	case err != nil:
 		return err
-	case p.dec.InputOffset()-start > p.maxRow: // it was in the buffer already
-		return p.skip(r.knownID(), p.tooLong())
 	}
 	if why := r.finish(); why != "" {
 		return p.skip(r.knownID(), why)
@@ -229,8 +226,6 @@ func (p *page) row(kind jsontext.Kind) error {
 	}
 	return nil
 }
-
-func (p *page) tooLong() string { return fmt.Sprintf("longer than %d bytes", p.maxRow) }
 
 // skip notes a row that is left out.
 func (p *page) skip(id, why string) error {

@@ -139,6 +139,11 @@ func TestAnIDOf256BytesIsAccepted(t *testing.T) {
 
 func TestValuesThatRepeatAreShared(t *testing.T) {
 	var got []index.Record
+	if _, _, err := readPage(`[{"id":"a","projectID":"a\\b"},{"id":"b","projectID":"a\b"}]`, 1<<20,
+		func(r *index.Record) error { got = append(got, *r); return nil }); err != nil || got[0].ProjectID != `a\b` || got[1].ProjectID != "a\b" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got = nil
 	_, _, err := readPage(`[{"id":"a","directory":"/srv/one","projectID":"p\/1"},{"id":"b","directory":"/srv/one","projectID":"p/1"},{"id":"c","directory":"/srv/two","projectID":"p\/1"}]`,
 		1<<20, func(r *index.Record) error { got = append(got, *r); return nil })
 	if err != nil || len(got) != 3 {

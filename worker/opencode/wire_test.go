@@ -41,6 +41,24 @@ func TestAnswersThatSayLaterAreAskedForAgain(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsNotUsedGivesItsConnectionBack(t *testing.T) {
+	body := &closing{Reader: strings.NewReader(strings.Repeat("x", 1<<20))}
+	closeBody(&resty.Response{RawResponse: &http.Response{Body: body}}, nil)
+	if !body.closed {
+		t.Error("the body is open")
+	}
+	closeBody(nil, errDeadline)
+	closeBody(&resty.Response{}, errDeadline)
+}
+
+// closing is a body that knows whether it was closed.
+type closing struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
+
 func TestTheNumberOfTriesIsAsConfigured(t *testing.T) {
 	for retries, want := range map[int]int64{-1: 1, 0: 4, 1: 2, 5: 6} {
 		s := newServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
