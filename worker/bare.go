@@ -25,11 +25,12 @@ func (t *tail) row(updated int64) {
 
 // walkTies walks the bare list so that no row escapes it. The list's token is
 // the time of the last row of a page, and the next page starts strictly below
-// it: rows that share that time and did not fit are lost (FACTS.md §1.3). So
-// the walk never follows the token of a page that ends inside a group of equal
-// times. It asks for the page again, cut just before the group, and follows
-// that token: the next page then holds the group whole. A group larger than a
-// page makes the page larger.
+// it: rows that share that time and did not fit are lost (measured on 1.18.33:
+// 233 of 2,000, where 250 share a time and a page holds 100). So the walk never
+// follows the token of a page that ends inside a group of equal times. It asks
+// for the page again, cut just before the group, and follows that token: the
+// next page then holds the group whole. A group larger than a page makes the
+// page larger.
 func (p *pass) walkTies(ctx context.Context, dir string) error {
 	p.ensureCounted()
 	req := opencode.Request{Route: opencode.Bare, Directory: dir, Limit: p.w.cfg.PageSize}

@@ -64,8 +64,8 @@ func (p *pass) conclude(ctx context.Context) error {
 		p.incomplete = fault.New(SkippedRows, fmt.Sprintf("%d rows do not even tell their session; nothing is marked missing", p.anonymous), "see the skipped rows in `annals runs show`")
 		return nil
 	}
-	if err := p.brake(len(gone)); err != nil {
-		p.rep.Complete = true
+	if err := p.brake(ctx, len(gone)); err != nil {
+		p.rep.Complete = isHeld(err)
 		return err
 	}
 	for _, id := range p.in.vanished { // came and went while the lists were read
@@ -85,25 +85,32 @@ func (p *pass) conclude(ctx context.Context) error {
 }
 
 // brake holds a run that would mark too much as missing.
-func (p *pass) brake(gone int) error {
+func (p *pass) brake(ctx context.Context, gone int) error {
 	if gone == 0 || p.req.AcceptMassChange {
 		return nil
 	}
+	same := p.in.overlap
+	if !p.whole() { // a directory may well have lost all it had
+		var err error
+		if same, err = p.sameStore(ctx); err != nil {
+			return err
+		}
+	}
 	present, cfg := len(p.present), &p.w.cfg
-	var err *fault.Error
+	var held *fault.Error
 	switch {
-	case len(p.in.seen) == 0:
-		err = fault.New(EmptyList, fmt.Sprintf("%q answers with no sessions, and %d are known; nothing was marked missing", p.up.Name, present), p.acceptHint())
-	case !p.in.overlap:
-		err = fault.New(OtherStore, fmt.Sprintf("%q has none of the %d known sessions; nothing was marked missing", p.up.Name, present), p.acceptHint())
+	case len(p.in.seen) == 0 && !same:
+		held = fault.New(EmptyList, fmt.Sprintf("%q answers with no sessions, and %d are known; nothing was marked missing", p.up.Name, present), p.acceptHint())
+	case !same:
+		held = fault.New(OtherStore, fmt.Sprintf("%q has none of the %d known sessions; nothing was marked missing", p.up.Name, present), p.acceptHint())
 	case gone*100 > present*cfg.MaxMissing && gone >= cfg.MaxMissingRows:
-		err = fault.New(MassChange, fmt.Sprintf("%d of %d known sessions of %q are gone, more than max_missing allows (%d %% and at least %d); nothing was marked missing",
+		held = fault.New(MassChange, fmt.Sprintf("%d of %d known sessions of %q are gone, more than max_missing allows (%d %% and at least %d); nothing was marked missing",
 			gone, present, p.up.Name, cfg.MaxMissing, cfg.MaxMissingRows), p.acceptHint())
 	default:
 		return nil
 	}
 	p.rep.Held = gone
-	return err
+	return held
 }
 
 // markMissing marks sessions that a complete run did not see. Where the run
@@ -113,7 +120,7 @@ func (p *pass) markMissing(ctx context.Context, gone []string) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	if !p.twice || p.scope[0] != "" {
+	if !p.twice || !p.whole() {
 		var err error
 		if gone, err = p.confirmGone(ctx, gone); err != nil {
 			return err

@@ -255,7 +255,7 @@ func (p *pass) remember(ids []string) {
 
 // endPage commits what is left of a page with its checkpoint.
 func (p *pass) endPage(ctx context.Context, req opencode.Request, next string) error {
-	if p.scope[0] != "" { // a run over directories leaves the whole walk's checkpoint alone
+	if !p.whole() { // a run over directories leaves the whole walk's checkpoint alone
 		return p.in.flush(ctx, nil)
 	}
 	return p.in.flush(ctx, &index.Checkpoint{Upstream: p.up.Name, Run: p.run, Generation: p.generation,
@@ -287,7 +287,7 @@ func (p *pass) cut() bool { return p.incomplete != nil }
 
 // saveWalk keeps an unfinished walk for the next run.
 func (p *pass) saveWalk(ctx context.Context, req opencode.Request) error {
-	if p.req.DryRun || p.scope[0] != "" {
+	if p.req.DryRun || !p.whole() {
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(p.in.seen))

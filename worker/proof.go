@@ -17,59 +17,58 @@ import (
 // perhaps this is another store behind the same name. The ids are read to
 // their end, or to the first that is known, before anything is written.
 func (p *pass) vet(ctx context.Context) error {
-	if p.in.overlap || len(p.present) == 0 || p.req.AcceptMassChange {
+	if p.req.AcceptMassChange {
 		return nil
 	}
-	err := p.findKnown(ctx)
-	if errors.Is(err, errKnown) {
-		p.in.overlap = true
-		return nil
-	}
-	if err != nil {
+	same, err := p.sameStore(ctx)
+	if err != nil || same {
 		return err
 	}
 	p.rep.Held = len(p.present)
 	return fault.New(OtherStore,
-		fmt.Sprintf("none of the sessions that %q has now is known, and none of the %d known ones is there: it looks like another store; nothing was changed", p.up.Name, len(p.present)),
+		fmt.Sprintf("none of the sessions that %q has now is known, and none of the %d known ones is there: it looks like another store; nothing was changed", p.up.Name, p.remembered()),
 		p.acceptHint())
+}
+
+// remembered counts the sessions of the upstream that were present before this
+// run.
+func (p *pass) remembered() int {
+	n := 0
+	for _, k := range p.in.known {
+		if !k.Missing {
+			n++
+		}
+	}
+	return n
+}
+
+// sameStore reports whether the upstream still has a session that the index
+// knows of it, whichever directory it is in. An index that knows none cannot
+// tell, and says yes.
+func (p *pass) sameStore(ctx context.Context) (bool, error) {
+	if p.in.overlap || p.remembered() == 0 {
+		return true, nil
+	}
+	err := p.findKnown(ctx)
+	if errors.Is(err, errKnown) {
+		p.in.overlap = true
+		return true, nil
+	}
+	return false, err
 }
 
 // errKnown ends findKnown at the first known id. It never leaves this file.
 var errKnown = errors.New("a known session came")
 
-// findKnown goes through the ids of the run's own list and returns errKnown
-// at the first that the index holds.
+// findKnown goes through the ids of the upstream's whole list and returns
+// errKnown at the first that the index holds.
 func (p *pass) findKnown(ctx context.Context) error {
-	req := opencode.Request{Route: opencode.Bare, Limit: listingLimit}
-	if !p.caps.Bare {
-		req.Route, req.Limit = p.rep.List, p.w.cfg.PageSize
+	switch {
+	case p.caps.Bare:
+		return p.findIn(ctx, opencode.Request{Route: opencode.Bare, Limit: listingLimit})
+	case p.caps.Envelope:
+		return p.findIn(ctx, opencode.Request{Route: opencode.Envelope, Limit: p.w.cfg.PageSize})
 	}
-	if req.Route == opencode.Plain {
-		// Rows of the plain list come a project at a time; what this one has
-		// is in hand already, and the others are asked when their turn comes.
-		return p.findKnownPlain(ctx)
-	}
-	sent := tokens{}
-	for _, dir := range p.scope {
-		req.Directory, req.Cursor = dir, ""
-		for {
-			sum, err := p.server.Stubs(ctx, req, p.isKnown)
-			if err != nil {
-				return err
-			}
-			if sum.Next == "" || req.Route == opencode.Bare && sum.Rows < req.Limit {
-				break
-			}
-			if err := sent.follow(sum.Next, req.Route, p.rep.Pages); err != nil {
-				return err
-			}
-			req.Cursor = sum.Next
-		}
-	}
-	return nil
-}
-
-func (p *pass) findKnownPlain(ctx context.Context) error {
 	projects, err := p.server.Projects(ctx)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
@@ -79,18 +78,30 @@ func (p *pass) findKnownPlain(ctx context.Context) error {
 		requests = append(requests, opencode.Request{Route: opencode.Plain, Directory: pr.Worktree, WholeProject: true, Limit: listingLimit})
 	}
 	for _, req := range requests {
-		if _, err := p.server.Stubs(ctx, req, p.isKnown); err != nil {
+		if err := p.findIn(ctx, req); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *pass) isKnown(r *index.Record) error {
-	if _, ok := p.present[r.ID]; ok {
-		return errKnown
+// findIn goes through one list by its token.
+func (p *pass) findIn(ctx context.Context, req opencode.Request) error {
+	for sent := (tokens{}); ; {
+		sum, err := p.server.Stubs(ctx, req, func(r *index.Record) error {
+			if k, ok := p.in.known[r.ID]; ok && !k.Missing {
+				return errKnown
+			}
+			return nil
+		})
+		if err != nil || sum.Next == "" {
+			return err
+		}
+		if err := sent.follow(sum.Next, req.Route, p.rep.Pages); err != nil {
+			return err
+		}
+		req.Cursor = sum.Next
 	}
-	return nil
 }
 
 // prove compares what the lists saw. Two lists of a live server are not

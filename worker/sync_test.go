@@ -521,6 +521,32 @@ func TestARunOverADirectoryLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
+func TestADirectoryMayLoseAllItHadButNotToAnotherStore(t *testing.T) {
+	for name, caps := range map[string]opencode.Capabilities{"1.18": both, "envelope": envelope, "bare": bare, "plain": plain} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, &fakeServer{sessions: sessions(30), caps: caps, lexical: true, projects: []opencode.Project{{Worktree: "/p"}}})
+			h.sync(worker.Request{})
+			h.server.sessions = slices.DeleteFunc(h.server.sessions, func(r index.Record) bool { return r.Directory == "/p/0" })
+			born := index.Record{ID: "ses_born", Created: 1, Updated: 1, Directory: "/p/0", Metadata: index.NoMetadata()}
+			h.server.sessions = append(h.server.sessions, born)
+			rep := h.sync(worker.Request{Directories: []string{"/p/0"}})
+			if rep.Outcome != jobs.OK || rep.Missing != 10 || rep.Added != 1 {
+				t.Fatalf("%+v %+v", rep, rep.Error)
+			}
+			h.server.sessions = nil
+			rep = h.sync(worker.Request{Directories: []string{"/p/1"}})
+			if rep.Outcome != jobs.Held || code(rep) != worker.EmptyList || h.status("ses_00001") != index.StatusActive {
+				t.Errorf("%+v %+v", rep, rep.Error)
+			}
+			h.server.sessions = []index.Record{{ID: "ses_other", Created: 1, Updated: 1, Directory: "/p/1", Metadata: index.NoMetadata()}}
+			rep = h.sync(worker.Request{Directories: []string{"/p/1"}})
+			if rep.Outcome != jobs.Held || code(rep) != worker.OtherStore || len(h.all()) != 31 {
+				t.Errorf("%+v %+v", rep, rep.Error)
+			}
+		})
+	}
+}
+
 func TestSkippedRowsAreNamedAndNeverTurnMissing(t *testing.T) {
 	h := open(t, &fakeServer{sessions: sessions(30), caps: both})
 	h.sync(worker.Request{})

@@ -192,6 +192,10 @@ func (p *pass) setScope(ctx context.Context, resolver *index.Resolver, dirs map[
 	return err
 }
 
+// whole reports whether the run is about every session of the upstream, and
+// not about those of some directories.
+func (p *pass) whole() bool { return p.scope[0] == "" }
+
 // openWalk numbers the walk, and goes on with an unfinished one when it may.
 func (p *pass) openWalk(ctx context.Context) error {
 	last, err := p.w.cfg.Store.Checkpoint(ctx, p.up.Name)
@@ -202,7 +206,7 @@ func (p *pass) openWalk(ctx context.Context) error {
 	if last != nil {
 		p.generation = last.Generation + 1
 	}
-	if p.req.Full || p.req.DryRun || p.scope[0] != "" {
+	if p.req.Full || p.req.DryRun || !p.whole() {
 		return nil
 	}
 	p.resume, err = p.w.cfg.Store.LoadWalk(ctx, p.up.Name)

@@ -17,7 +17,7 @@ import (
 	"annals/internal/fault"
 )
 
-// Exit statuses, the same for every command (DESIGN.md §3).
+// Exit statuses, the same for every command; docs/reference/json.md lists them.
 const (
 	exitOK      = 0
 	exitFailed  = 1

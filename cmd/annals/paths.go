@@ -6,7 +6,7 @@ import (
 	"annals/internal/fault"
 )
 
-// paths are the directories and files that Annals keeps (DESIGN.md §5).
+// paths are the directories and files that Annals keeps.
 type paths struct {
 	configDir string // $XDG_CONFIG_HOME/annals
 	dataDir   string // $XDG_DATA_HOME/annals

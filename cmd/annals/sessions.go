@@ -66,8 +66,8 @@ otherwise. Sessions that tools make for themselves are in no list.`,
 	return c
 }
 
-// sessionView is a session as the command line and the API show it
-// (DESIGN.md §3). Times are milliseconds, 0 for none.
+// sessionView is a session as the command line and the API show it do.
+// Times are milliseconds, 0 for none.
 type sessionView struct {
 	ID         string       `json:"id"`
 	Title      string       `json:"title"`

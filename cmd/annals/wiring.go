@@ -77,7 +77,7 @@ func (a *app) waiting(l jobs.Lease) {
 }
 
 // localName is the name of the upstream from the environment and of the
-// managed one (spec/session-index.md).
+// managed one.
 const localName = "local"
 
 // upstreams returns the configured upstreams, or the one of the environment,

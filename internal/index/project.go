@@ -7,7 +7,7 @@ import (
 )
 
 // systemTitle marks a session that a fetch helper makes for itself. The match
-// is exact: title prefixes never decide (spec/session-index.md §2.2).
+// is exact: title prefixes never decide.
 const systemTitle = "smartfetch-secondary"
 
 // Project is the projection: facts and metadata in, the projected fields of a

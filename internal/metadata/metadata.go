@@ -54,7 +54,7 @@ func Read(doc json.RawMessage, namespace string) View {
 	return v
 }
 
-// system is the rule of spec/session-index.md §2.2: a session that an
+// system is the rule for sessions that are no person's: one that an
 // assistant, a scheduled task or a helper model made for itself.
 func system(space map[string]json.RawMessage) bool {
 	if text(object(space["assistant"])["assistantID"]) != "" &&

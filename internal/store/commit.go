@@ -25,8 +25,8 @@ func (s *Store) Commit(ctx context.Context, fence index.Fence, c index.Commit) (
 
 func (t *tx) commit(c *index.Commit) (index.Result, error) {
 	var res index.Result
-	recs := newest(c.Records)
-	have, err := t.load(c.Upstream, recs)
+	recs, at := newest(c.Records)
+	have, err := t.load(c.Upstream, recs, at)
 	if err != nil {
 		return res, err
 	}
@@ -34,7 +34,7 @@ func (t *tx) commit(c *index.Commit) (index.Result, error) {
 		return res, err
 	}
 	for i, rec := range recs {
-		if err := t.merge(c, rec, &have[i], &res); err != nil {
+		if err := t.merge(c, rec, have[i], &res); err != nil {
 			return res, err
 		}
 	}
@@ -45,8 +45,8 @@ func (t *tx) commit(c *index.Commit) (index.Result, error) {
 	return res, nil
 }
 
-// newest drops all but one record of each id.
-func newest(records []index.Record) []*index.Record {
+// newest drops all but one record of each id, and says where each one is.
+func newest(records []index.Record) ([]*index.Record, map[string]int) {
 	recs := make([]*index.Record, 0, len(records))
 	at := make(map[string]int, len(records))
 	for i := range records {
@@ -58,25 +58,23 @@ func newest(records []index.Record) []*index.Record {
 			recs[j] = r
 		}
 	}
-	return recs
+	return recs, at
 }
 
 // kept is what the store holds of one session.
 type kept struct {
 	row      index.Row
-	known    bool // there is a row
 	document json.RawMessage
 	revision int64 // of the document; 0 when none was ever kept
 }
 
-// load returns what is committed of each record, in their order.
-func (t *tx) load(upstream string, recs []*index.Record) ([]kept, error) {
-	have := make([]kept, len(recs))
-	at := make(map[string]*kept, len(recs))
+// load returns what is committed of each record, in their order: nil for a
+// session that is not known.
+func (t *tx) load(upstream string, recs []*index.Record, at map[string]int) ([]*kept, error) {
+	have := make([]*kept, len(recs))
 	ids := make([]string, len(recs))
 	for i, r := range recs {
 		ids[i] = r.ID
-		at[r.ID] = &have[i]
 	}
 	var row index.Row
 	var digest, document sql.RawBytes
@@ -86,10 +84,8 @@ func (t *tx) load(upstream string, recs []*index.Record) ([]kept, error) {
 		if err := rows.Scan(dest...); err != nil {
 			return err
 		}
-		k := at[row.ID]
-		k.row, k.known = row, true
-		copy(k.row.Digest[:], digest)
-		k.document, k.revision = bytes.Clone(document), revision.Int64
+		copy(row.Digest[:], digest)
+		have[at[row.ID]] = &kept{row: row, document: bytes.Clone(document), revision: revision.Int64}
 		return nil
 	}, func(list string) string {
 		return `SELECT ` + rowColumns + `, m.document, m.revision FROM sessions s
@@ -102,9 +98,9 @@ func (t *tx) load(upstream string, recs []*index.Record) ([]kept, error) {
 // merge applies one record to what is kept of its session, and writes what
 // differs.
 func (t *tx) merge(c *index.Commit, rec *index.Record, have *kept, res *index.Result) error {
-	old := index.Committed{Document: have.document, Newer: have.revision > c.Base}
-	if have.known {
-		old.Row = &have.row
+	var old index.Committed
+	if have != nil {
+		old = index.Committed{Row: &have.row, Document: have.document, Newer: have.revision > c.Base}
 	}
 	row, doc, change := index.Merge(c.Upstream, c.Namespace, rec, old)
 	if !change.Any() {
