@@ -16,8 +16,7 @@ func (a *app) progress() (draw func(worker.Progress), done func()) {
 	name := ""
 	done = func() {
 		if bar != nil {
-			_ = bar.Exit()
-			_ = bar.Clear()
+			_ = bar.Finish() // clears it; what it says no longer matters
 		}
 	}
 	return func(p worker.Progress) {
@@ -28,6 +27,8 @@ func (a *app) progress() (draw func(worker.Progress), done func()) {
 				progressbar.OptionSetWriter(a.stderr),
 				progressbar.OptionSetDescription("reading "+clean(name, 48)),
 				progressbar.OptionShowCount(),
+				progressbar.OptionSetItsString("rows"),
+				progressbar.OptionSetSpinnerChangeInterval(0), // it moves when a page comes, and not by itself
 				progressbar.OptionClearOnFinish(),
 				progressbar.OptionEnableColorCodes(a.getenv("NO_COLOR") == ""),
 			)

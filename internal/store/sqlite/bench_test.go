@@ -99,7 +99,7 @@ func BenchmarkFloor(b *testing.B) {
 		if err := st.Close(); err != nil {
 			b.Fatal(err)
 		}
-		db, err := pool(path, url.Values{"_txlock": {"immediate"}, "_pragma": {"synchronous(normal)", "cache_size(-16000)"}}, 1)
+		db, err := pool(path, url.Values{"_txlock": {"immediate"}, "_pragma": {"synchronous(normal)", "cache_size(-16000)", "foreign_keys(on)"}}, 1)
 		if err == nil {
 			err = db.PingContext(b.Context())
 		}
