@@ -16,9 +16,9 @@ type intake struct {
 	upstream  string
 	namespace string
 	dryRun    bool
-	full      bool // commit every row, also those whose digest is known
-	size      int  // rows a commit
-	base      int64
+	full      bool  // commit every row, also those whose digest is known
+	size      int   // rows a commit
+	base      int64 // feed revision when the rows of the batch were asked for
 
 	known    map[string]index.Known
 	seen     map[string]sighting
@@ -148,6 +148,18 @@ func (in *intake) flush(ctx context.Context, cp *index.Checkpoint) error {
 	clear(in.inBatch)
 	in.batch, in.newDirs = in.batch[:0], nil
 	return nil
+}
+
+// rebase notes the feed's revision before rows are asked for: what is committed
+// after it, by others, is newer than these rows. Rows that still wait for their
+// commit keep the revision they were asked at.
+func (in *intake) rebase(ctx context.Context) error {
+	if len(in.batch) > 0 {
+		return nil
+	}
+	point, err := in.store.Point(ctx)
+	in.base = point.Revision
+	return err
 }
 
 // meet notes that a session is there although its row could not be read: it

@@ -94,6 +94,9 @@ func (p *pass) stub(context.Context) sink {
 
 // ask sends one list request to a sink and accounts for it.
 func (p *pass) ask(ctx context.Context, req opencode.Request, s sink) (opencode.Summary, error) {
+	if err := p.in.rebase(ctx); err != nil {
+		return opencode.Summary{}, err
+	}
 	sum, err := s.list(ctx, req, func(r *index.Record) error {
 		p.rows++
 		if p.rows%p.w.cfg.PageSize == 0 {
@@ -348,6 +351,9 @@ func (p *pass) clearMetadata(ctx context.Context) error {
 	for _, id := range ids {
 		if _, ok := silent[id]; !ok {
 			continue
+		}
+		if err := p.in.rebase(ctx); err != nil {
+			return err
 		}
 		rec, err := p.server.Lookup(ctx, p.caps, id)
 		if fault.Is(err, fault.NotFound) {

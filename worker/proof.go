@@ -197,6 +197,9 @@ func (p *pass) readSkipped(ctx context.Context) error {
 // lookUp reads one session's own record: it is taken when it is there, and
 // not seen when the upstream says that it is not.
 func (p *pass) lookUp(ctx context.Context, id string) error {
+	if err := p.in.rebase(ctx); err != nil {
+		return err
+	}
 	rec, err := p.server.Lookup(ctx, p.caps, id)
 	switch {
 	case fault.Is(err, fault.NotFound):

@@ -214,6 +214,36 @@ func TestAnArchiveFollowsBothWaysThoughTheTimeStays(t *testing.T) {
 	}
 }
 
+func TestAnArchiveThatLandsInTheMiddleOfARunIsNotUndoneByIt(t *testing.T) {
+	for name, caps := range map[string]opencode.Capabilities{"1.18": both, "bare": bare, "plain": plain} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, &fakeServer{sessions: sessions(30), caps: caps})
+			h.sync(worker.Request{})
+			h.server.sessions[3].Title = "renamed" // so that its row is written in the run
+			h.server.before = func(n int) error {
+				if n != 2 {
+					return nil
+				}
+				// Somebody archives through us; the list that is read now does not know.
+				rec := h.server.sessions[3]
+				rec.Metadata = json.RawMessage(`{"openchamber":{"archive":{"archivedAt":99}}}`)
+				_, err := h.store.Commit(t.Context(), index.Fence{}, index.Commit{Upstream: "local",
+					Namespace: metadata.DefaultNamespace, Base: h.point().Revision, Records: []index.Record{rec}})
+				return err
+			}
+			h.sync(worker.Request{})
+			if got := h.status("ses_00003"); got != index.StatusArchived {
+				t.Fatalf("the run undid the archive: %s", got)
+			}
+			h.server.before = nil
+			h.sync(worker.Request{}) // the upstream's own record is the durable one
+			if got := h.status("ses_00003"); got != index.StatusActive {
+				t.Errorf("the next run did not look again: %s", got)
+			}
+		})
+	}
+}
+
 func TestAnArchiveStampThatLeavesThe2xListIsGone(t *testing.T) {
 	h := open(t, &fakeServer{sessions: sessions(3), caps: envelope, metadata: true})
 	h.server.sessions[0].Metadata = json.RawMessage(`{"openchamber":{"archive":{"archivedAt":5}}}`)

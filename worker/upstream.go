@@ -104,10 +104,6 @@ func (p *pass) do(ctx context.Context) (err error) {
 // open loads what the run compares with.
 func (p *pass) open(ctx context.Context) error {
 	st, cfg := p.w.cfg.Store, &p.w.cfg
-	point, err := st.Point(ctx)
-	if err != nil {
-		return err
-	}
 	known, err := st.Known(ctx, p.up.Name)
 	if err != nil {
 		return err
@@ -122,7 +118,7 @@ func (p *pass) open(ctx context.Context) error {
 		namespace = metadata.DefaultNamespace
 	}
 	p.in = &intake{store: st, fence: p.fence, upstream: p.up.Name, namespace: namespace,
-		dryRun: p.req.DryRun, full: p.req.Full, size: cfg.PageSize, base: point.Revision,
+		dryRun: p.req.DryRun, full: p.req.Full, size: cfg.PageSize,
 		known: known, seen: make(map[string]sighting, len(known)),
 		inBatch: map[string]struct{}{}, dirs: dirs, resolver: resolver, rep: p.rep,
 		vet: p.vet}

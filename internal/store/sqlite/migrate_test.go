@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -125,11 +126,24 @@ func TestAnUpdateThatFailsOrLosesRowsIsTakenBack(t *testing.T) {
 }
 
 func TestAStoreWhoseMakingWasInterruptedIsMade(t *testing.T) {
-	path := newStore(t) + ".fresh"
-	write(t, path, "")
-	st := openAt(t, Config{Path: path})
-	if err := commitPage(t.Context(), st, 1); err != nil {
-		t.Fatal(err)
+	for name, statements := range map[string]string{
+		"before anything":       ``,
+		"after goose had begun": `CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL, is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now'))); INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "annals.db")
+			db := rawDB(t, path)
+			if _, err := db.ExecContext(t.Context(), statements); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			st := openAt(t, Config{Path: path})
+			if err := commitPage(t.Context(), st, 1); err != nil {
+				t.Fatal(err)
+			}
+			holdsPages(t, st, 1)
+		})
 	}
-	holdsPages(t, st, 1)
 }
