@@ -1,26 +1,36 @@
-# Everything that is done to this project is done through here: README, CI and
-# people use the same targets. `make help` lists them.
+# Everything that is done to this project is done through here: the README, CI
+# and people use the same targets. `make help` lists them.
 
-# The language's own patch release is pinned: its standard library is what
-# security fixes come through. Any Go from 1.21 on fetches it by itself.
+# The language's own patch release is pinned: security fixes of its standard
+# library come with it. Any Go from 1.21 on fetches it by itself.
 export GOTOOLCHAIN := go1.27.3
-# One static binary, and no difference between machines with and without a C
-# compiler. The race detector alone needs cgo.
+# One static binary, the same on machines with and without a C compiler. The
+# race detector alone needs cgo.
 export CGO_ENABLED := 0
+# The version comes from `git describe`. Go's own stamp fails in a checkout
+# that belongs to somebody else, as it does in containers.
+export GOFLAGS := $(filter-out -buildvcs%,$(GOFLAGS)) -buildvcs=false
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
 
-CACHE   := $(CURDIR)/.cache
-TOOLS   := $(CACHE)/tools
+TOOLS   := .cache/tools
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+SOURCES := $(wildcard cmd worker sources hostapi fixtures internal *.go)
 
-# Packages whose tests start a real OpenCode. They run one after the other:
-# each start takes a second of a core and 300 MB.
+# Packages that start a real OpenCode: each start costs a second of a core and
+# 300 MB. Their tests run one package after the other.
 REAL := ./cmd/annals ./fixtures/...
-# What the race detector runs over: everything but those.
-RACED = $(shell go list ./... | grep -v -e /fixtures -e /cmd/)
+# The others. (In the recipes, and not by $(shell): that has no GOTOOLCHAIN.)
+LIST_OTHERS := others=$$(go list ./... | grep -v -e /cmd/ -e /fixtures/)
+# Packages with benchmarks.
+BENCHED := ./internal/store/sqlite ./worker/opencode
+# Time for each fuzz target.
+FUZZTIME := 10s
 
 .PHONY: help
 help: ## list the targets
@@ -28,67 +38,77 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/annals
-	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/annals ./cmd/annals
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/annals ./cmd/annals
 
 .PHONY: test
-test: ## run every test, those on a real OpenCode too (fetched from npm once)
+test: ## run every test, those on a real OpenCode too (npm fetches it once)
 	go vet ./...
-	go test -timeout 15m $$(go list ./... | grep -v -e /fixtures -e /cmd/)
+	$(LIST_OTHERS); go test -timeout 15m $$others
 	go test -timeout 15m -p 1 $(REAL)
 
 .PHONY: race
-race: ## run the tests of everything with goroutines under the race detector
-	CGO_ENABLED=1 go test -race -short -timeout 20m $(RACED)
+race: ## run the tests of what has goroutines under the race detector
+	$(LIST_OTHERS); CGO_ENABLED=1 go test -race -short -timeout 20m $$others
 	CGO_ENABLED=1 go test -race -short -timeout 20m -run 'Sync|Waits|Upstream' ./cmd/annals
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for a few seconds
-	@for pkg in $$(grep -rlE '^func Fuzz' --include=*_test.go . | xargs -n1 dirname | sort -u); do \
-	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$pkg/*_test.go | awk '{print $$2}'); do \
-	    echo "fuzz $$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime 5s $$pkg; \
-	  done; \
+fuzz: ## run each fuzz target for FUZZTIME
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' $(SOURCES) | sort | while IFS=: read -r file target; do \
+	  target=$${target#func }; echo "$$target in $${file%/*}"; \
+	  go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" </dev/null; \
 	done
 
 .PHONY: bench
-bench: ## measure against the floor; the output is for benchstat
+bench: ## measure, with the floor beside each figure; benchstat reads the output
 	go test -run '^$$' -bench . -benchtime 5x -timeout 30m ./cmd/annals
-	go test -run '^$$' -bench . -timeout 10m ./internal/store/sqlite ./worker/opencode
+	go test -run '^$$' -bench . -timeout 10m $(BENCHED)
 
 .PHONY: lint
-lint: $(TOOLS)/stamp ## formatting, vet, linters, the rules of the house
-	@test -z "$$(gofmt -l cmd worker internal fixtures *.go | tee /dev/stderr)" || { echo "run: gofmt -w ."; exit 1; }
+lint: $(TOOLS)/golangci-lint ## formatting, vet, linters, the rules of the house
+	@unformatted=$$("$$(go env GOROOT)/bin/gofmt" -l $(SOURCES)); \
+	if [ -n "$$unformatted" ]; then printf 'gofmt would change:\n%s\n' "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	$(TOOLS)/golangci-lint run ./...
 	go test ./internal/archtest
 
 .PHONY: vuln
-vuln: $(TOOLS)/stamp $(CACHE)/vulndb/stamp ## known vulnerabilities in what is linked, offline
-	$(TOOLS)/govulncheck -db file://$(CACHE)/vulndb ./cmd/...
+vuln: $(TOOLS)/govulncheck $(TOOLS)/vulndb.stamp ## known vulnerabilities in what is linked, without the network
+	$(TOOLS)/govulncheck -db "file://$(CURDIR)/$(TOOLS)/vulndb" ./cmd/...
 
 .PHONY: cross
-cross: ## build for the other systems
-	@for target in linux/arm64 darwin/amd64 darwin/arm64; do \
-	  echo "build for $$target"; \
-	  GOOS=$${target%/*} GOARCH=$${target#*/} go vet ./cmd/... ./worker/... ./internal/...; \
-	  GOOS=$${target%/*} GOARCH=$${target#*/} go build -o /dev/null ./cmd/annals; \
+cross: ## check and build for the other systems
+	@for target in linux/arm64 darwin/arm64; do \
+	  export GOOS="$${target%/*}" GOARCH="$${target#*/}"; echo "$$target"; \
+	  go vet ./...; \
+	  go build -o /dev/null ./cmd/annals; \
 	done
-
-.PHONY: check
-check: lint vuln build cross race fuzz test ## everything that CI runs
 
 .PHONY: demo
 demo: build ## a real OpenCode, a small history, two syncs with an archive in between
 	go run ./fixtures/bin/demo -annals bin/annals
 
+.PHONY: check
+check: ## everything that CI runs
+	@.ci/run
+
 .PHONY: clean
-clean: ## remove what was built; keep the fetched OpenCode and the tools
+clean: ## remove what was built; keep the tools and the fetched OpenCode
 	rm -rf bin .demo
 
-$(TOOLS)/stamp: internal/tools/go.mod internal/tools/go.sum
-	@echo "building the tools, once"
-	cd internal/tools && go build -o $(TOOLS)/ tool
+# The tools are built once, from the versions in internal/tools/go.mod. They
+# have to be as new as the language: it names the same Go as GOTOOLCHAIN.
+$(TOOLS)/golangci-lint: package := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(TOOLS)/govulncheck:   package := golang.org/x/vuln/cmd/govulncheck
+$(TOOLS)/indexdb:       package := golang.org/x/vulndb/cmd/indexdb
+$(TOOLS)/benchstat:     package := golang.org/x/perf/cmd/benchstat
+$(TOOLS)/golangci-lint $(TOOLS)/govulncheck $(TOOLS)/indexdb $(TOOLS)/benchstat: internal/tools/go.mod internal/tools/go.sum
+	@echo 'building $(@F), once'
+	@cd internal/tools && go build -trimpath -o '$(CURDIR)/$@' $(package)
 	@touch $@
 
-$(CACHE)/vulndb/stamp: internal/tools/go.mod $(TOOLS)/stamp
-	cd internal/tools && $(TOOLS)/indexdb -vulns "$$(go list -m -f '{{.Dir}}' golang.org/x/vulndb)/data/osv" -out $(CACHE)/vulndb
+# The reports are those of the module golang.org/x/vulndb, so a build does not
+# change from one day to the next; raise its version to see newer ones.
+$(TOOLS)/vulndb.stamp: $(TOOLS)/indexdb
+	@rm -rf $(TOOLS)/vulndb
+	@cd internal/tools && '$(CURDIR)/$(TOOLS)/indexdb' -vulns "$$(go list -m -f '{{.Dir}}' golang.org/x/vulndb)/data/osv" -out '$(CURDIR)/$(TOOLS)/vulndb'
 	@touch $@

@@ -32,7 +32,6 @@ func (t *tail) row(updated int64) {
 // next page then holds the group whole. A group larger than a page makes the
 // page larger.
 func (p *pass) walkTies(ctx context.Context, dir string) error {
-	p.ensureCounted()
 	req := opencode.Request{Route: opencode.Bare, Directory: dir, Limit: p.w.cfg.PageSize}
 	sent := tokens{}
 	feed := p.feed(ctx)
@@ -69,7 +68,7 @@ func (p *pass) walkTies(ctx context.Context, dir string) error {
 // borderToken returns the token behind the last whole group of a page, or ""
 // when the list has ended.
 func (p *pass) borderToken(ctx context.Context, req opencode.Request, sum opencode.Summary, end tail) (string, error) {
-	for sum.Next != "" && end.tied >= sum.Rows {
+	for sum.Next != "" && sum.Rows > 0 && end.tied+len(sum.Skipped) >= sum.Rows {
 		// The page is one group: only a larger page can show where it ends.
 		before := sum.Rows
 		req.Limit *= 2
@@ -90,10 +89,13 @@ func (p *pass) borderToken(ctx context.Context, req opencode.Request, sum openco
 			return sum.Next, nil
 		}
 	}
-	if sum.Next == "" {
-		return "", nil
+	if sum.Next == "" || sum.Rows == 0 {
+		return sum.Next, nil
 	}
-	req.Limit = sum.Rows - end.tied
+	// Rows that could not be read may belong to the last group: the cut goes
+	// before as many rows more. Cut too early, the token only shows rows again
+	// that came already.
+	req.Limit = sum.Rows - end.tied - len(sum.Skipped)
 	cut, err := p.ask(ctx, req, sink{list: p.server.Stubs, take: func(*index.Record) error { return nil }})
 	if err != nil {
 		return "", err
@@ -142,7 +144,7 @@ func (p *pass) plain(ctx context.Context, dir string) error {
 
 func (p *pass) plainList(ctx context.Context, req opencode.Request) error {
 	sent := tokens{}
-	for {
+	for first := p.rep.Pages; ; {
 		sum, err := p.ask(ctx, req, p.feed(ctx))
 		if err != nil {
 			return err
@@ -159,6 +161,9 @@ func (p *pass) plainList(ctx context.Context, req opencode.Request) error {
 		}
 		if err := sent.follow(sum.Next, req.Route, p.rep.Pages); err != nil {
 			return err
+		}
+		if p.overBudget(p.rep.Pages - first) {
+			return nil
 		}
 		req.Cursor = sum.Next
 	}

@@ -20,7 +20,11 @@ func isHeld(err error) bool {
 // fatal reports whether an error ends the whole upstream's run, whatever list
 // or directory it came from.
 func fatal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || isHeld(err) || fault.Is(err, fault.Store) || fault.Is(err, fault.Fenced)
+	switch fault.CodeOf(err) {
+	case fault.Store, fault.Busy, fault.Fenced:
+		return true
+	}
+	return ctx.Err() != nil || isHeld(err)
 }
 
 func (p *pass) acceptHint() string {
@@ -44,11 +48,11 @@ func quote(s string) string {
 // are gone. Gone is never deleted: the rows turn missing, and come back when
 // they are seen again.
 func (p *pass) conclude(ctx context.Context) error {
-	if err := p.prove(ctx); err != nil {
-		return err
-	}
 	if len(p.rep.FailedDirectories) > 0 && !p.cut() {
 		p.incomplete = fault.New(SomeFailed, fmt.Sprintf("%d of the directories could not be read; their sessions are as they were", len(p.rep.FailedDirectories)), "").Again()
+	}
+	if err := p.prove(ctx); err != nil {
+		return err
 	}
 	if p.cut() {
 		return nil
@@ -122,7 +126,7 @@ func (p *pass) markMissing(ctx context.Context, gone []string) error {
 	}
 	if !p.twice || !p.whole() {
 		var err error
-		if gone, err = p.confirmGone(ctx, gone); err != nil {
+		if gone, err = p.confirmGone(ctx, gone); err != nil || p.cut() {
 			return err
 		}
 	}
@@ -142,18 +146,18 @@ func (p *pass) markMissing(ctx context.Context, gone []string) error {
 // The others are taken as they are now.
 func (p *pass) confirmGone(ctx context.Context, ids []string) ([]string, error) {
 	var gone []string
-	for _, id := range ids {
+	why, err := p.eachLookup(ctx, ids, func(id string) error {
 		err := p.lookUp(ctx, id)
-		if err != nil {
-			if fatal(ctx, err) {
-				return nil, err
-			}
-			p.incomplete = fault.Wrap(err, Unexplained, "run it again", "a session is in no list any more and could not be looked up").Again()
-			continue
-		}
-		if _, ok := p.in.seen[id]; !ok {
+		if _, there := p.in.seen[id]; err == nil && !there {
 			gone = append(gone, id)
 		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if why != nil {
+		p.incomplete = fault.Wrap(why, Unexplained, "run it again", "sessions are in no list any more and could not be looked up").Again()
 	}
 	return gone, p.in.flush(ctx, nil)
 }

@@ -26,6 +26,8 @@ type fakeServer struct {
 	requests atomic.Int64
 	lexical  bool
 	projects []opencode.Project
+	broken   string           // the session whose row cannot be read in any list
+	emptyAt  int              // the list request that is answered with an empty page and its own token
 	gone     map[string]error // what a lookup of this id says instead
 }
 
@@ -118,7 +120,14 @@ func (f *fakeServer) List(ctx context.Context, r opencode.Request, yield func(*i
 			sum.Next = strconv.FormatInt(key(last), 10)
 		}
 	}
+	if n == f.emptyAt {
+		return opencode.Summary{Next: "0" + r.Cursor}, nil // the same place under another name
+	}
 	for _, s := range rows {
+		if s.ID == f.broken {
+			sum.Skipped = append(sum.Skipped, opencode.Skip{ID: s.ID, Reason: "broken"})
+			continue
+		}
 		if r.Route == opencode.Envelope && !f.metadata {
 			s.Metadata = nil
 		}

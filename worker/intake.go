@@ -70,7 +70,8 @@ func (in *intake) take(ctx context.Context, rec *index.Record) error {
 	}
 	k, known := in.known[rec.ID]
 	if known {
-		in.overlap = true
+		// A row that this run added is known too by now, and says nothing.
+		in.overlap = in.overlap || !again && !k.Missing
 		if !k.Missing && !in.full && k.Digest == index.DigestOf(rec, in.namespace) {
 			if !again {
 				in.rep.Unchanged++
@@ -170,18 +171,14 @@ func (in *intake) meet(id string) {
 	}
 }
 
-// remember counts a session that an unfinished walk saw in an earlier run.
-func (in *intake) remember(id string) {
-	if _, ok := in.seen[id]; !ok {
-		in.seen[id] = sighting{0, unchanged}
-		in.rep.Unchanged++
-	}
-}
-
 // forget takes back that a session was seen: a lookup has disproved it.
 func (in *intake) forget(id string) {
-	if in.seen[id].state == written {
+	switch in.seen[id].state {
+	case written:
 		in.vanished = append(in.vanished, id)
+	case unchanged:
+		in.rep.Unchanged--
+	case met:
 	}
 	delete(in.seen, id)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"annals/internal/fault"
 	"annals/internal/index"
@@ -53,6 +54,13 @@ func (p *pass) readDirectory(ctx context.Context, dir string) error {
 			return err
 		}
 		return p.walk(ctx, dir, p.stub)
+	case p.caps.Envelope && p.caps.Plain:
+		p.rep.List, p.twice = opencode.Envelope, true
+		p.ensureCounted()
+		if err := p.plain(ctx, dir); err != nil {
+			return err
+		}
+		return p.walk(ctx, dir, p.stub)
 	case p.caps.Envelope:
 		p.rep.List = opencode.Envelope
 		p.in.silent = map[string]struct{}{}
@@ -79,9 +87,16 @@ type sink struct {
 	feeds bool // the rows feed the index; otherwise only their ids count
 }
 
-// feed is the sink that feeds the index.
+// feed is the sink that feeds the index. Where two lists are read, what feeds
+// is the one that is counted, except on the bare list alone, which is counted
+// by itself.
 func (p *pass) feed(ctx context.Context) sink {
-	return sink{p.server.List, func(r *index.Record) error { return p.in.take(ctx, r) }, true}
+	return sink{p.server.List, func(r *index.Record) error {
+		if p.counted != nil && p.caps.Envelope {
+			p.counted[r.ID] = struct{}{}
+		}
+		return p.in.take(ctx, r)
+	}, true}
 }
 
 // stub is the sink that only remembers what the walk saw.
@@ -122,7 +137,7 @@ func (p *pass) skip(s opencode.Skip, feeds bool) {
 	case !feeds: // the list that feeds the index has named it
 		if s.ID != "" && p.walked != nil {
 			p.walked[s.ID] = max(p.walked[s.ID], 0)
-		} else if s.ID != "" {
+		} else if s.ID != "" && p.counted != nil {
 			p.counted[s.ID] = struct{}{}
 		}
 		return
@@ -130,12 +145,13 @@ func (p *pass) skip(s opencode.Skip, feeds bool) {
 		p.anonymous++
 	default:
 		p.in.meet(s.ID)
-		if p.counted != nil {
+		if p.counted != nil && p.caps.Envelope {
 			p.counted[s.ID] = struct{}{}
 		}
-		if slices.ContainsFunc(p.rep.Skipped, func(o SkippedRow) bool { return o.ID == s.ID }) {
+		if _, named := p.skipped[s.ID]; named {
 			return
 		}
+		p.skipped[s.ID] = struct{}{}
 	}
 	p.rep.Skipped = append(p.rep.Skipped, SkippedRow(s))
 }
@@ -150,13 +166,7 @@ func (p *pass) progress() {
 // feeds the index from it in commits of a page.
 func (p *pass) listing(ctx context.Context, dir string) error {
 	p.ensureCounted()
-	s := p.feed(ctx)
-	take := s.take
-	s.take = func(r *index.Record) error {
-		p.counted[r.ID] = struct{}{}
-		return take(r)
-	}
-	sum, err := p.ask(ctx, opencode.Request{Route: opencode.Bare, Directory: dir, Limit: listingLimit}, s)
+	sum, err := p.ask(ctx, opencode.Request{Route: opencode.Bare, Directory: dir, Limit: listingLimit}, p.feed(ctx))
 	if err != nil {
 		return err
 	}
@@ -170,9 +180,6 @@ func (p *pass) listing(ctx context.Context, dir string) error {
 		}
 		if p.incomplete != nil && p.incomplete.Code == FullPage {
 			p.incomplete = nil // the envelope's walk names what this list held back
-		}
-		for id := range p.in.seen {
-			p.counted[id] = struct{}{}
 		}
 	}
 	return nil
@@ -192,10 +199,9 @@ func (p *pass) count(ctx context.Context, dir string) error {
 			return nil
 		}})
 	if err == nil && capped(sum, listingLimit) {
-		// A bounded answer proves nothing; the walk over ties stands alone.
-		for id := range p.in.seen {
-			p.counted[id] = struct{}{}
-		}
+		// A bounded answer proves nothing: the walk stands alone, and what it
+		// did not see is looked up before it turns missing.
+		p.counted, p.twice = nil, false
 	}
 	return err
 }
@@ -233,6 +239,7 @@ func (p *pass) walk(ctx context.Context, dir string, to func(context.Context) si
 			return err
 		}
 		if sum.Next == "" {
+			p.joined()
 			return p.dropWalk(ctx)
 		}
 		if err := sent.follow(sum.Next, req.Route, p.rep.Pages); err != nil {
@@ -251,8 +258,17 @@ func (p *pass) remember(ids []string) {
 		if p.twice {
 			p.walked[id] = max(p.walked[id], 0)
 		} else {
-			p.in.remember(id)
+			p.in.meet(id)
 		}
+	}
+}
+
+// joined notes that a walk which feeds the index has come to its end over
+// several runs: what changed in its earlier parts since was not seen.
+func (p *pass) joined() {
+	if p.resume != nil && !p.twice {
+		p.incomplete = fault.New(PageBudget, "the list was read to its end, but over several runs; what changed in between may not have been seen",
+			"raise index.page_budget and index.time_budget so that one run reads the whole list").Again()
 	}
 }
 
@@ -273,10 +289,10 @@ func (p *pass) overBudget(pages int) bool {
 	switch {
 	case cfg.PageBudget > 0 && pages >= cfg.PageBudget:
 		why = fault.New(PageBudget, fmt.Sprintf("stopped after %d pages, the page budget", pages),
-			"the next run goes on from here; index.page_budget = 0 walks to the end")
+			"index.page_budget = 0 walks to the end")
 	case cfg.TimeBudget > 0 && cfg.Now().Sub(p.started) >= cfg.TimeBudget:
 		why = fault.New(TimeBudget, fmt.Sprintf("stopped after %s, the time budget", cfg.TimeBudget),
-			"the next run goes on from here; index.time_budget sets how long a run may take")
+			"index.time_budget sets how long a run may take")
 	default:
 		return false
 	}
@@ -311,15 +327,22 @@ func (p *pass) walkAnew(ctx context.Context, dir string, to func(context.Context
 	p.resume = nil
 	p.generation++
 	p.walked = nil
+	if !p.twice {
+		clear(p.in.seen) // nothing but what the old walk had seen
+	}
 	return p.walk(ctx, dir, to)
 }
 
 func (p *pass) dropWalk(ctx context.Context) error {
-	if p.req.DryRun || p.resume == nil && !p.req.Full {
+	if p.req.DryRun || !p.whole() || p.resume == nil && !p.req.Full {
 		return nil
 	}
 	return p.w.cfg.Store.DropWalk(context.WithoutCancel(ctx), p.fence, p.up.Name)
 }
+
+// maxPages is where any list ends, whatever it says: a server that makes up
+// tokens for ever must not keep a run for ever.
+const maxPages = 100_000
 
 // tokens are the page tokens that a walk has followed.
 type tokens map[string]struct{}
@@ -327,6 +350,10 @@ type tokens map[string]struct{}
 // follow notes a token and refuses one that was followed before: the walk
 // would go round for ever.
 func (t tokens) follow(token string, route opencode.Route, pages int) error {
+	if len(t) >= maxPages {
+		return fault.New(PageBudget, fmt.Sprintf("%s has not ended after %d pages; what came before is kept", route, pages),
+			"the server's list cannot be walked to its end; restart or update it")
+	}
 	if _, repeated := t[token]; repeated {
 		return fault.New(CursorRepeated, fmt.Sprintf("%s sent the same page token twice after %d pages; what came before is kept", route, pages),
 			"the server's list cannot be walked to its end; restart or update it")
@@ -336,28 +363,24 @@ func (t tokens) follow(token string, route opencode.Route, pages int) error {
 }
 
 // clearMetadata settles what a row without metadata means where the envelope
-// is the only list. When some row of the walk carries metadata, the server
-// lists it, and a row without it has none: a stamp that was there is gone.
+// is the only list. When the server lists metadata (some row carries some, or
+// it is of 2.x, where rows do), a row without it has none: a stamp that was
+// there is gone.
 func (p *pass) clearMetadata(ctx context.Context) error {
 	silent := p.in.silent
 	p.in.silent = nil
-	if !p.documents || p.req.DryRun {
+	if !p.documents && !strings.HasPrefix(p.caps.Version, "2.") {
 		return nil
 	}
 	ids, err := p.w.cfg.Store.Documented(ctx, p.up.Name)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		if _, ok := silent[id]; !ok {
-			continue
-		}
-		if err := p.in.rebase(ctx); err != nil {
-			return err
-		}
-		rec, err := p.server.Lookup(ctx, p.caps, id)
+	ids = slices.DeleteFunc(ids, func(id string) bool { _, ok := silent[id]; return !ok })
+	_, err = p.eachLookup(ctx, ids, func(id string) error {
+		rec, err := p.record(ctx, id)
 		if fault.Is(err, fault.NotFound) {
-			continue // gone since; the next run says so
+			return nil // gone since; the next run says so
 		}
 		if err != nil {
 			return err
@@ -365,9 +388,7 @@ func (p *pass) clearMetadata(ctx context.Context) error {
 		if rec.Metadata == nil {
 			rec.Metadata = index.NoMetadata()
 		}
-		if err := p.in.rewrite(ctx, &rec); err != nil {
-			return err
-		}
-	}
-	return nil
+		return p.in.rewrite(ctx, &rec)
+	})
+	return err
 }

@@ -85,9 +85,15 @@ func (p *pass) findKnown(ctx context.Context) error {
 	return nil
 }
 
-// findIn goes through one list by its token.
+// findIn goes through one list by its token, within the budget of time. That
+// of pages does not count here: nothing is kept of these.
 func (p *pass) findIn(ctx context.Context, req opencode.Request) error {
+	budget := p.w.cfg.TimeBudget
 	for sent := (tokens{}); ; {
+		if budget > 0 && p.w.cfg.Now().Sub(p.started) >= budget {
+			return fault.New(TimeBudget, fmt.Sprintf("whether this is the store that is known was not found out within %s; nothing was changed", budget),
+				"index.time_budget sets how long a run may take")
+		}
 		sum, err := p.server.Stubs(ctx, req, func(r *index.Record) error {
 			if k, ok := p.in.known[r.ID]; ok && !k.Missing {
 				return errKnown
@@ -113,30 +119,52 @@ func (p *pass) prove(ctx context.Context) error {
 		return err
 	}
 	differ, moved := p.compare()
-	var why error
-	unexplained := 0
-	for _, id := range differ {
-		if err := p.lookUp(ctx, id); err != nil {
-			if fatal(ctx, err) {
-				return err
-			}
-			unexplained++
-			why = err
-		}
-	}
-	for _, id := range moved {
-		if err := p.lookUp(ctx, id); err != nil && fatal(ctx, err) {
-			return err
-		}
-	}
-	if err := p.in.flush(ctx, nil); err != nil {
+	why, err := p.eachLookup(ctx, differ, func(id string) error { return p.lookUp(ctx, id) })
+	if err != nil {
 		return err
 	}
-	if unexplained > 0 {
-		p.incomplete = fault.Wrap(why, Unexplained, "run it again; if it stays, see `annals doctor`",
-			"%d sessions are in one of two lists and could not be looked up", unexplained).Again()
+	// A session that moved on is seen whatever its record says: a failed look
+	// leaves the copy that the listing had.
+	if _, err := p.eachLookup(ctx, moved, func(id string) error { return p.lookUp(ctx, id) }); err != nil {
+		return err
 	}
-	return nil
+	if why != nil {
+		p.incomplete = fault.Wrap(why, Unexplained, "run it again; if it stays, see `annals doctor`",
+			"sessions are in one of two lists and could not be looked up").Again()
+	}
+	return p.in.flush(ctx, nil)
+}
+
+// maxFailures is how many lookups in a row may fail before the rest is left:
+// the server does not tell today.
+const maxFailures = 10
+
+// eachLookup looks sessions up one after the other. It returns why some could
+// not be (the first reason), and an error when the run must end. A server that
+// does not answer, refuses, or fails many times in a row is not asked for the
+// rest, and neither is any when the time budget is used up.
+func (p *pass) eachLookup(ctx context.Context, ids []string, look func(id string) error) (why, err error) {
+	failures := 0
+	for _, id := range ids {
+		if budget := p.w.cfg.TimeBudget; budget > 0 && p.w.cfg.Now().Sub(p.started) >= budget {
+			return fault.New(TimeBudget, fmt.Sprintf("the time budget of %s was used up", budget), ""), nil
+		}
+		err := look(id)
+		switch {
+		case err == nil:
+			failures = 0
+			continue
+		case fatal(ctx, err):
+			return why, err
+		case why == nil:
+			why = err
+		}
+		failures++
+		if failures == maxFailures || fault.Is(err, fault.Unreachable) || fault.Is(err, fault.Unauthorized) {
+			return why, nil
+		}
+	}
+	return why, nil
 }
 
 // compare returns the ids that one list alone has, and those of which the walk
@@ -173,42 +201,43 @@ const maxReread = 100
 // makes unreadable, the session's own record may tell. What cannot be read
 // there either stays skipped.
 func (p *pass) readSkipped(ctx context.Context) error {
-	asked := 0
-	for i := 0; i < len(p.rep.Skipped); {
-		id := p.rep.Skipped[i].ID
-		if id == "" || asked == maxReread {
-			i++
-			continue
-		}
-		asked++
-		err := p.lookUp(ctx, id)
-		switch {
-		case err == nil:
-			p.rep.Skipped = slices.Delete(p.rep.Skipped, i, i+1)
-		case fatal(ctx, err):
-			return err
-		default:
-			i++
+	var ids []string
+	for _, row := range p.rep.Skipped {
+		if row.ID != "" && len(ids) < maxReread {
+			ids = append(ids, row.ID)
 		}
 	}
+	_, err := p.eachLookup(ctx, ids, func(id string) error {
+		err := p.lookUp(ctx, id)
+		if err == nil {
+			p.rep.Skipped = slices.DeleteFunc(p.rep.Skipped, func(row SkippedRow) bool { return row.ID == id })
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	return p.in.flush(ctx, nil)
+}
+
+// record reads one session's own record.
+func (p *pass) record(ctx context.Context, id string) (index.Record, error) {
+	if err := p.in.rebase(ctx); err != nil {
+		return index.Record{}, err
+	}
+	return p.server.Lookup(ctx, p.caps, id)
 }
 
 // lookUp reads one session's own record: it is taken when it is there, and
 // not seen when the upstream says that it is not.
 func (p *pass) lookUp(ctx context.Context, id string) error {
-	if err := p.in.rebase(ctx); err != nil {
-		return err
-	}
-	rec, err := p.server.Lookup(ctx, p.caps, id)
-	switch {
-	case fault.Is(err, fault.NotFound):
+	rec, err := p.record(ctx, id)
+	if fault.Is(err, fault.NotFound) {
 		p.in.forget(id)
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return err
-	case rec.ID != id:
-		return fault.New(fault.Upstream, "the server answered with another session than the one asked for", "")
 	}
 	p.rows++
 	return p.in.take(ctx, &rec)

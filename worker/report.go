@@ -32,7 +32,7 @@ type UpstreamReport struct {
 	Requests int64          `json:"requests"` // HTTP requests, tries included
 	Seen     int            `json:"seen"`     // distinct sessions seen
 	Counted  int            `json:"counted"`  // distinct sessions of the independent listing
-	// Added, Updated and Unchanged sum up to Seen, less what was skipped.
+	// Added, Updated and Unchanged count the sessions whose rows this run read.
 	Added     int `json:"added"`
 	Updated   int `json:"updated"`
 	Unchanged int `json:"unchanged"`

@@ -14,7 +14,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -188,11 +187,8 @@ func stopped(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); fault.Is(cause, fault.Fenced) {
 		return cause
 	}
-	if errors.Is(err, context.Canceled) || ctx.Err() != nil {
-		return &fault.Error{Code: fault.Cancelled, Message: "stopped before the end; finished pages are kept",
-			Hint: "run it again to go on", Retryable: true}
-	}
-	return err
+	return &fault.Error{Code: fault.Cancelled, Message: "stopped before the end; finished pages are kept",
+		Hint: "run it again to go on", Retryable: true}
 }
 
 // logRun writes the one line a run leaves in the log.

@@ -51,14 +51,15 @@ type pass struct {
 
 	generation int64
 	resume     *index.Walk
-	documents  bool         // some row carried metadata
-	anonymous  int          // skipped rows that did not even tell their id
-	incomplete *fault.Error // why the run must not conclude; nil when it may
+	skipped    map[string]struct{} // ids in rep.Skipped
+	documents  bool                // some row carried metadata
+	anonymous  int                 // skipped rows that did not even tell their id
+	incomplete *fault.Error        // why the run must not conclude; nil when it may
 }
 
 // runUpstream does one upstream's part of a run and fills in its report.
 func (w *Worker) runUpstream(ctx context.Context, run string, up Upstream, req Request, fence index.Fence, rep *UpstreamReport) {
-	p := &pass{w: w, run: run, up: up, req: req, fence: fence, rep: rep, started: w.cfg.Now()}
+	p := &pass{w: w, run: run, up: up, req: req, fence: fence, rep: rep, skipped: map[string]struct{}{}}
 	err := p.do(ctx)
 	if p.server != nil {
 		rep.Requests = p.server.Requests()
@@ -87,7 +88,7 @@ func (p *pass) do(ctx context.Context) (err error) {
 			err = e
 		}
 	}()
-	p.server = server
+	p.server, p.started = server, p.w.cfg.Now()
 	if p.caps, err = server.Probe(ctx); err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (p *pass) setScope(ctx context.Context, resolver *index.Resolver, dirs map[
 
 // whole reports whether the run is about every session of the upstream, and
 // not about those of some directories.
-func (p *pass) whole() bool { return p.scope[0] == "" }
+func (p *pass) whole() bool { return len(p.req.Directories) == 0 }
 
 // openWalk numbers the walk, and goes on with an unfinished one when it may.
 func (p *pass) openWalk(ctx context.Context) error {
@@ -212,7 +213,7 @@ func (p *pass) openWalk(ctx context.Context) error {
 	return err
 }
 
-// outcome says how the run ended: nothing read is failed, something left out
+// outcome says how the run ended: nothing kept is failed, something left out
 // is partial, a mass change is held.
 func (p *pass) outcome(err error) jobs.Outcome {
 	switch fault.CodeOf(err) {
@@ -222,10 +223,10 @@ func (p *pass) outcome(err error) jobs.Outcome {
 		}
 	case EmptyList, OtherStore, MassChange:
 		return jobs.Held
-	case fault.Fenced, fault.Store:
+	case fault.Fenced, fault.Store, fault.Busy:
 		return jobs.Failed
 	}
-	if p.rows == 0 {
+	if p.rep.Added+p.rep.Updated+p.rep.Unchanged == 0 && len(p.rep.Skipped) == 0 {
 		return jobs.Failed
 	}
 	return jobs.Partial

@@ -12,7 +12,8 @@ type Point struct {
 
 // Fence proves that a writer still owns its job. The store checks it inside
 // each writing transaction and refuses with code fault.Fenced when the epoch
-// has moved on. The zero Fence checks nothing; only tests use it.
+// has moved on. The zero Fence checks nothing: what no job
+// owns, such as a pin, is written with it.
 type Fence struct {
 	Job    string
 	Target string
