@@ -22,9 +22,6 @@ import (
 // or a file.
 const projectFile = ".annals.toml"
 
-// projectKeys are what a project file may set.
-var projectKeys = [...]string{"log_level", "log_format", "index."}
-
 // leaf is one key of the settings and the place of its value.
 type leaf struct {
 	key   string
@@ -98,7 +95,9 @@ func (a *app) loadFiles(s *settings) error {
 	return nil
 }
 
-// findProjectFile looks in the working directory and above it.
+// findProjectFile looks in the working directory and above it. A file that
+// belongs to somebody else does not count: directories such as /tmp are
+// everybody's.
 func findProjectFile() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -106,7 +105,7 @@ func findProjectFile() string {
 	}
 	for {
 		file := filepath.Join(dir, projectFile)
-		if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() {
+		if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() && ours(st) {
 			return file
 		}
 		up := filepath.Dir(dir)
@@ -152,11 +151,12 @@ func loadFile(s *settings, file string, mustExist, project bool) error {
 	return nil
 }
 
+// projectMay reports whether a project's file may set a key: how a run goes,
+// never what it concludes, which is about every project.
 func projectMay(key string) bool {
-	for _, k := range projectKeys {
-		if key == k || strings.HasSuffix(k, ".") && strings.HasPrefix(key, k) {
-			return true
-		}
+	switch key {
+	case "log_level", "log_format", "index.page_size", "index.request_timeout", "index.retries", "index.wait":
+		return true
 	}
 	return false
 }

@@ -29,7 +29,7 @@ func levelOf(name string) (slog.Level, bool) {
 func (a *app) newLogger() *slog.Logger {
 	level, _ := levelOf(a.cfg.LogLevel)
 	if isTerminal(a.stderr) && a.cfg.originOf("log_level") == originDefault {
-		level = slog.LevelWarn // the command's own output tells the rest
+		level = slog.LevelError // the command's own output tells the rest
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	format := a.cfg.LogFormat

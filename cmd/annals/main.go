@@ -47,7 +47,33 @@ type exitStatus int
 
 func (exitStatus) Error() string { return "" }
 
+// checkedWriter remembers that a write failed: a result that nobody could read
+// is not a success, whoever wrote it.
+type checkedWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *checkedWriter) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
 func run(ctx context.Context, p process) int {
+	out := &checkedWriter{Writer: p.stdout}
+	p.stdout = out
+	status := runCommand(ctx, p)
+	if out.err != nil && status == exitOK {
+		_, _ = io.WriteString(p.stderr, "annals: the output could not be written: "+out.err.Error()+"\n")
+		return exitFailed
+	}
+	return status
+}
+
+func runCommand(ctx context.Context, p process) int {
 	a := newApp(p)
 	root := rootCommand(a)
 	root.SetArgs(p.args)

@@ -52,9 +52,9 @@ func (a *app) printError(err error) {
 }
 
 func (a *app) printFault(prefix string, f *worker.Fault) {
-	a.note("%s%s", prefix, f.Message)
+	a.note("%s%s", prefix, clean(f.Message, 0))
 	if f.Hint != "" {
-		a.note("%s%s", strings.Repeat(" ", len(prefix)), f.Hint)
+		a.note("%s%s", strings.Repeat(" ", len(prefix)), clean(f.Hint, 0))
 	}
 }
 

@@ -62,7 +62,8 @@ func rootCommand(a *app) *cobra.Command {
 		Annotations:   map[string]string{"config": "none"},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.started = true
-			if strings.HasPrefix(cmd.Name(), "__") || cmd.Annotations["config"] == "none" {
+			completion := cmd.HasParent() && cmd.Parent().Name() == "completion" // it runs in every new shell
+			if completion || strings.HasPrefix(cmd.Name(), "__") || cmd.Annotations["config"] == "none" {
 				return nil
 			}
 			return a.configure(cmd)
@@ -84,7 +85,7 @@ func rootCommand(a *app) *cobra.Command {
 	}
 	add("main", syncCommand(a), sessionsCommand(a), runsCommand(a))
 	add("care", statusCommand(a), doctorCommand(a), configCommand(a), versionCommand(a))
-	root.AddCommand(superviseCommand(a))
+	root.AddCommand(superviseCommand())
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
 	return root

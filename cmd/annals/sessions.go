@@ -47,6 +47,7 @@ otherwise. Sessions that tools make for themselves are in no list.`,
 					return fault.New(fault.Usage, "--directory is empty", "")
 				}
 				var err error
+				q.Given = directory
 				if q.Directory, err = canonical(directory); err != nil {
 					return err
 				}

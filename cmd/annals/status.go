@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"annals/internal/index"
 	"annals/internal/jobs"
+	"annals/worker"
 )
 
 // statusView is what `status --json` prints.
@@ -73,8 +75,21 @@ func (a *app) status(cmd *cobra.Command) error {
 	if info, err := os.Stat(v.Store.Path); err == nil {
 		v.Store.Bytes = info.Size()
 	}
+	if !exists {
+		v.Store.Epoch = "" // that of the empty stand-in means nothing
+	}
 	for _, u := range ups {
-		v.Upstreams = append(v.Upstreams, upstreamState(u.Name, counts, runs))
+		s := upstreamState(u.Name, counts, runs)
+		if s.Outcome == "running" {
+			lease, err := st.Lease(ctx, worker.IndexJob, u.Name)
+			if err != nil {
+				return err
+			}
+			if lease == nil || lease.Run != s.LastRun || !lease.Held(time.Now().UnixMilli()) {
+				s.Outcome = string(jobs.Lost) // it fell silent; the next run closes it
+			}
+		}
+		v.Upstreams = append(v.Upstreams, s)
 	}
 	code := v.judge(exists, len(runs) > 0)
 	if a.json {
@@ -97,7 +112,7 @@ func upstreamState(name string, counts []index.Counts, runs []jobs.Run) upstream
 	}
 	for i := range runs {
 		for _, t := range runs[i].Targets {
-			if t.Name == name && s.LastRun == "" {
+			if t.Job == worker.IndexJob && t.Name == name && s.LastRun == "" {
 				s.LastRun, s.Outcome, s.At = t.Run, outcomeName(t.Outcome), t.StartedAt
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // see worker/opencode.
 const superviseName = "__supervise"
 
-func superviseCommand(a *app) *cobra.Command {
+func superviseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                superviseName,
 		Hidden:             true,

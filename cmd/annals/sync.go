@@ -47,6 +47,9 @@ func syncCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := a.checkUpstreams(upstream); err != nil {
+				return err
+			}
 			req.Upstreams, req.Trigger = ups, "manual"
 			return a.sync(cmd, req)
 		},

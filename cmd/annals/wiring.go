@@ -110,8 +110,7 @@ type connector = func(context.Context) (worker.Server, func() error, error)
 // environment names, or one of our own.
 func (a *app) local() connector {
 	if u := a.getenv("OPENCODE_SERVER_URL"); u != "" {
-		return a.remote(upstreamEntry{Name: localName, URL: u,
-			Username: a.getenv("OPENCODE_SERVER_USERNAME"), PasswordEnv: "OPENCODE_SERVER_PASSWORD"})
+		return a.remote(a.fromEnvironment(u))
 	}
 	return a.managed
 }
@@ -126,12 +125,51 @@ func (a *app) remote(u upstreamEntry) connector {
 	}
 }
 
+// checkUpstreams finds what is wrong with the configuration of the upstreams
+// before a run begins: it is the call that is wrong then, and no run failed.
+func (a *app) checkUpstreams(name string) error {
+	entries := a.cfg.Upstreams
+	if u := a.getenv("OPENCODE_SERVER_URL"); len(entries) == 0 && u != "" {
+		entries = []upstreamEntry{a.fromEnvironment(u)}
+	}
+	for _, u := range entries {
+		if name != "" && u.Name != name {
+			continue
+		}
+		_, done, err := a.remote(u)(context.Background())
+		if err != nil {
+			return err
+		}
+		if err := done(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) fromEnvironment(url string) upstreamEntry {
+	return upstreamEntry{Name: localName, URL: url, Username: a.getenv("OPENCODE_SERVER_USERNAME")}
+}
+
 // password reads an upstream's password from where its entry says.
 func (a *app) password(u upstreamEntry) (string, error) {
-	if u.PasswordFile == "" {
-		return a.getenv(u.PasswordEnv), nil
+	switch {
+	case u.PasswordEnv != "":
+		password, ok := a.lookupEnv(u.PasswordEnv)
+		if !ok {
+			return "", fault.New(fault.Config, fmt.Sprintf("the password of upstream %q: the variable %s is not set", u.Name, u.PasswordEnv),
+				"set it, or use password_file, which cron jobs can read too")
+		}
+		return password, nil
+	case u.PasswordFile == "" && u.Name == localName && len(a.cfg.Upstreams) == 0:
+		return a.getenv("OPENCODE_SERVER_PASSWORD"), nil
+	case u.PasswordFile == "":
+		return "", nil
 	}
 	st, err := os.Stat(u.PasswordFile)
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
 	if err != nil {
 		return "", fault.Wrap(err, fault.Config, "", "the password of upstream %q", u.Name)
 	}
@@ -164,9 +202,6 @@ func (a *app) managed(ctx context.Context) (worker.Server, func() error, error) 
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, fault.Wrap(err, fault.Internal, "", "the path of this program")
-	}
-	if err := os.MkdirAll(a.paths.managed(), 0o700); err != nil {
-		return nil, nil, fault.Wrap(err, fault.Store, "", "no directory for the managed server")
 	}
 	m, err := opencode.StartManaged(ctx, opencode.ManagedConfig{
 		Program: a.cfg.OpenCode.Program, Self: []string{self, superviseName}, Env: a.env,

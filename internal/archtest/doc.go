@@ -7,6 +7,7 @@
 // a file for macOS is held to the same rules as one for Linux. The tables
 // that say who may do what are in layers.go and parts.go.
 //
-// Every rule is proven against a small tree under testdata that breaks it:
-// there, a line that says "want" must be found, and no other line may be.
+// Every rule is proven against small trees that break it. Those of the rules
+// here lie under testdata: a line that says "want" must be found, and no other
+// line may be.
 package archtest

@@ -67,8 +67,6 @@ func importing(paths ...string) string {
 	return "package x\n\nimport (\n\t_ \"" + strings.Join(paths, "\"\n\t_ \"") + "\"\n)\n"
 }
 
-const lockPart = "github.com/gofrs/flock"
-
 // ground is what the packages at the bottom may import outside of their
 // tests, beside the standard library.
 func ground(dir string) (may []string, isGround bool) {
@@ -83,18 +81,6 @@ func ground(dir string) (may []string, isGround bool) {
 
 func strictImports() []strictRule {
 	return []strictRule{
-		{Rule: Rule{"locks", "Who owns what is decided in one package: two kinds of lock files can wait for each other.", func(t *Tree, found report) {
-			t.files(func(dir string, f *File) {
-				for _, imp := range f.Imports {
-					if below(imp.Path, lockPart) && !belowAny(dir, "internal/jobs", fixturesRoot) {
-						found(f.Path, imp.Line, "imports %s", imp.Path)
-					}
-				}
-			})
-		}},
-			broken: []map[string]string{{"worker/x.go": importing(lockPart)}, {"internal/jobsboard/x_test.go": importing(lockPart)}},
-			fine:   map[string]string{"internal/jobs/x.go": importing(lockPart), "fixtures/home/x.go": importing(lockPart)}},
-
 		{Rule: Rule{"ground", "Rules about sessions are pure functions over values: they touch no file, no store and no network.", func(t *Tree, found report) {
 			t.files(func(dir string, f *File) {
 				may, isGround := ground(dir)

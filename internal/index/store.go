@@ -83,7 +83,8 @@ const (
 // Query selects and orders entries: by activity, newest first, then by id.
 type Query struct {
 	Upstream  string         // "" for all
-	Directory string         // canonical; "" for all
+	Directory string         // canonical form; "" for all
+	Given     string         // with Directory: the same as it was asked for; a session that has either is meant
 	Archived  ArchivedFilter // "" means ArchivedNo
 	Children  bool           // children too, not only roots
 	Missing   bool           // missing ones too

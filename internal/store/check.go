@@ -8,18 +8,22 @@ import (
 	"annals/internal/fault"
 )
 
-// consistency are the rules that hold between our tables: what breaks each is
-// counted by its query.
-var consistency = [...]struct{ what, query string }{
-	{"sessions have a revision that the feed has not reached", `SELECT COUNT(*) FROM sessions WHERE revision > (SELECT revision FROM feed)`},
-	{"metadata documents have a revision that the feed has not reached", `SELECT COUNT(*) FROM session_metadata WHERE revision > (SELECT revision FROM feed)`},
-	{"sessions have no canonical directory", `SELECT COUNT(*) FROM sessions s WHERE NOT EXISTS
+// rule is a rule that holds between our tables: what breaks it is counted by
+// its query.
+type rule struct{ what, query string }
+
+func rules() []rule {
+	return []rule{
+		{"sessions have a revision that the feed has not reached", `SELECT COUNT(*) FROM sessions WHERE revision > (SELECT revision FROM feed)`},
+		{"metadata documents have a revision that the feed has not reached", `SELECT COUNT(*) FROM session_metadata WHERE revision > (SELECT revision FROM feed)`},
+		{"sessions have no canonical directory", `SELECT COUNT(*) FROM sessions s WHERE NOT EXISTS
 		(SELECT 1 FROM directories d WHERE d.upstream = s.upstream AND d.given = s.directory)`},
-	{"leases are held by runs that are not open", `SELECT COUNT(*) FROM leases l WHERE l.run <> '' AND NOT EXISTS
+		{"leases are held by runs that are not open", `SELECT COUNT(*) FROM leases l WHERE l.run <> '' AND NOT EXISTS
 		(SELECT 1 FROM runs r WHERE r.id = l.run AND r.outcome = '')`},
-	{"targets are open in runs that are closed", `SELECT COUNT(*) FROM run_targets t WHERE t.outcome = '' AND EXISTS
+		{"targets are open in runs that are closed", `SELECT COUNT(*) FROM run_targets t WHERE t.outcome = '' AND EXISTS
 		(SELECT 1 FROM runs r WHERE r.id = t.run AND r.outcome <> '')`},
-	{"stores have no feed", `SELECT 1 - COUNT(*) FROM feed`},
+		{"stores have no feed", `SELECT 1 - COUNT(*) FROM feed`},
+	}
 }
 
 // Check looks for damage, in the database and between our tables. It returns
@@ -30,7 +34,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if err != nil {
 		return s.explain(ctx, err)
 	}
-	for _, rule := range consistency {
+	for _, rule := range rules() {
 		var n int64
 		if err := s.read.QueryRowContext(ctx, rule.query).Scan(&n); err != nil {
 			return s.explain(ctx, err)

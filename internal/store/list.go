@@ -72,7 +72,11 @@ func (s *Store) List(ctx context.Context, q index.Query) ([]index.Entry, error) 
 		c.and("s.upstream = " + c.arg(q.Upstream))
 	}
 	if q.Directory != "" {
-		c.and("d.canonical = " + c.arg(q.Directory))
+		match := "d.canonical = " + c.arg(q.Directory)
+		if q.Given != "" {
+			match = "(" + match + " OR s.directory = " + c.arg(q.Given) + ")"
+		}
+		c.and(match)
 	}
 	order := " ORDER BY s.activity DESC, s.id, s.upstream"
 	if q.Limit > 0 {

@@ -87,7 +87,7 @@ func New(c Config) (*Client, error) {
 		return nil, fault.New(fault.Config, fmt.Sprintf("upstream %q: the user name has a colon, which HTTP cannot carry", c.Name), "")
 	}
 	loopback := isLoopback(base.Hostname())
-	w := newWire(base, loopback, c.RequestTimeout)
+	w := newWire(loopback, c.RequestTimeout)
 	return &Client{cfg: c, base: base.String(), loopback: loopback, wire: w, http: newResty(&c, base, w)}, nil
 }
 

@@ -39,8 +39,8 @@ type ManagedConfig struct {
 	Program string   // path or name of the opencode command; "opencode" when empty
 	Self    []string // the argv that runs Supervise in another process of this program
 	Env     []string // the user's environment, in the form of os.Environ
-	// WorkDir exists, and is where the server's private directory is made and
-	// removed.
+	// WorkDir is made when it is needed, and is where the server's private
+	// directory is made and removed.
 	WorkDir      string
 	StartTimeout time.Duration // until it is ready; 60s when 0
 	StopGrace    time.Duration // between asking it to end and ending it; 2s when 0
@@ -106,7 +106,7 @@ func StartManaged(ctx context.Context, c ManagedConfig) (*Managed, error) {
 // startOnce starts the server on one port. taken reports that the port was
 // somebody else's by the time the server wanted it.
 func startOnce(ctx context.Context, c *ManagedConfig, env environment, program string) (m *Managed, taken bool, err error) {
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return nil, false, fault.Wrap(plainCause(err), fault.Unreachable, "", "no free port for the managed server")
 	}
@@ -122,7 +122,7 @@ func startOnce(ctx context.Context, c *ManagedConfig, env environment, program s
 		return m, false, nil
 	case <-m.exited:
 		_ = m.Stop() // collects what it printed
-		return nil, !portFree(port), fault.New(fault.Unreachable,
+		return nil, !portFree(ctx, port), fault.New(fault.Unreachable,
 			fmt.Sprintf("the managed server ended with status %d before it was ready%s", m.cmd.ProcessState.ExitCode(), m.tail.shown(m.Password)),
 			"run `opencode serve` by hand to see why").Again()
 	case <-timer.C:
@@ -144,6 +144,9 @@ func launch(c *ManagedConfig, env environment, program string, port int) (*Manag
 	work, err := filepath.Abs(c.WorkDir)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "", "no working directory for the managed server")
+	}
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return nil, fault.Wrap(err, fault.Config, "it is below the state directory; see `annals config path`", "no directory for the managed server")
 	}
 	m := &Managed{Password: hex.EncodeToString(password), log: c.Log,
 		ready: make(chan string, 1), exited: make(chan struct{})}
@@ -266,17 +269,19 @@ func (m *Managed) finishReading() {
 
 // freePort finds a port that nobody has. `--port 0` would not do: OpenCode
 // takes its usual port for it.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func freePort(ctx context.Context) (int, error) {
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
 }
 
-func portFree(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+func portFree(ctx context.Context, port int) bool {
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return false
 	}

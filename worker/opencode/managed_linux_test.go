@@ -436,11 +436,15 @@ func TestWithoutAProgramTheHintSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestAWorkDirThatIsMissingIsReported(t *testing.T) {
+func TestAWorkDirThatCannotBeMadeIsReported(t *testing.T) {
 	s := newStage(t, serveForEver)
 	work := s.WorkDir
-	s.WorkDir = filepath.Join(work, "no", "such")
-	if _, err := s.start(t); !fault.Is(err, fault.Unreachable) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.WorkDir = filepath.Join(file, "below")
+	if _, err := s.start(t); !fault.Is(err, fault.Config) {
 		t.Error(err)
 	}
 	s.WorkDir = work

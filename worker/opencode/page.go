@@ -85,7 +85,7 @@ func (p *page) end() error {
 	p.allow()
 	_, err := p.dec.ReadToken()
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return nil
 	case err == nil:
 		return &pageError{fmt.Sprintf("more after its end, at byte %d", p.dec.InputOffset())}

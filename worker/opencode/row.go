@@ -270,20 +270,24 @@ func (r *rowReader) archived() error {
 		return err
 	}
 	r.rec.Archived = 0
-	if f, ok := metadata.Number(json.RawMessage(v)); ok {
+	if f, ok := metadata.Number(v); ok {
 		r.rec.Archived = metadata.Milliseconds(f)
 	}
 	return nil
 }
 
-// metadata keeps the raw object. Anything else counts as none.
+// metadata keeps the raw object. null counts as none. Anything else is not
+// metadata that anybody wrote: it is unknown, and never taken for empty.
 func (r *rowReader) metadata() error {
 	v, err := r.dec.ReadValue()
 	if err != nil {
 		return err
 	}
 	if v[0] != '{' {
-		r.rec.Metadata, r.hasMetadata = r.none, false
+		r.rec.Metadata, r.hasMetadata = nil, false
+		if v[0] == 'n' {
+			r.rec.Metadata = r.none
+		}
 		return nil
 	}
 	r.hasMetadata = true

@@ -140,7 +140,8 @@ func (s *source) cut() error {
 				return errBadString
 			case b == '"':
 				s.elide = false
-				s.rest = append(kept, chunk[i:]...)
+				kept = append(kept, chunk[i:]...)
+				s.rest = kept
 				return nil
 			}
 		}

@@ -32,7 +32,7 @@ type wire struct {
 	sent    atomic.Int64
 }
 
-func newWire(base *url.URL, loopback bool, timeout time.Duration) *wire {
+func newWire(loopback bool, timeout time.Duration) *wire {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}
 	t := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,

@@ -93,7 +93,7 @@ func TestALostConnectionIsTriedAgain(t *testing.T) {
 }
 
 func TestAServerThatIsNotThereIsUnreachableWithAHint(t *testing.T) {
-	port, err := freePort()
+	port, err := freePort(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
