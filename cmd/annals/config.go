@@ -73,7 +73,7 @@ func template() string {
 	s := defaults()
 	var b strings.Builder
 	b.WriteString("# The configuration of annals. A line without \"#\" overrides the default.\n")
-	b.WriteString("# Every setting is also a variable of the environment: index.page_size is\n# ANNALS_INDEX_PAGE_SIZE.\n\n")
+	b.WriteString("# Every setting but [[upstream]] is also a variable of the environment:\n# index.page_size is ANNALS_INDEX_PAGE_SIZE.\n\n")
 	table := ""
 	for _, l := range leaves(&s) {
 		if l.doc == "" {

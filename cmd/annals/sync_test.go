@@ -5,15 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"annals/fixtures/corpus"
 	standin "annals/fixtures/opencode"
 	"annals/internal/index"
 	"annals/internal/jobs"
+	"annals/internal/store/sqlite"
 	"annals/worker"
 )
 
@@ -471,5 +474,73 @@ func TestASecondSyncWaitsForTheFirst(t *testing.T) {
 	}
 	if errs := <-second; strings.Contains(errs, "failed") {
 		t.Error(errs)
+	}
+}
+
+func TestAConfigurationThatIsWrongEndsWith2AndRecordsNoRun(t *testing.T) {
+	p := newPerson(t)
+	config := filepath.Join(p.home, "annals.toml")
+	for name, text := range map[string]string{
+		"another scheme":        "url = \"ftp://127.0.0.1:1\"",
+		"a query":               "url = \"http://127.0.0.1:1/?x=1\"",
+		"no password file":      "url = \"http://127.0.0.1:1\"\npassword_file = \"" + p.home + "/nowhere\"",
+		"a directory":           "url = \"http://127.0.0.1:1\"\npassword_file = \"" + p.home + "\"",
+		"a variable that isn't": "url = \"http://127.0.0.1:1\"\npassword_env = \"NOT_SET\"",
+	} {
+		if err := os.WriteFile(config, []byte("[[upstream]]\nname = \"a\"\n"+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if status, out, errs := p.do("--config", config, "sync"); status != 2 || errs == "" {
+			t.Errorf("%s: exit status %d: %s%s", name, status, out, errs)
+		}
+	}
+	p.env = append(p.env, "OPENCODE_SERVER_URL=ftp://x")
+	if status, _, errs := p.do("sync"); status != 2 {
+		t.Errorf("exit status %d: %s", status, errs)
+	}
+	if _, err := os.Stat(filepath.Join(p.home, ".local")); err == nil {
+		t.Error("a run was recorded")
+	}
+}
+
+func TestOutputThatCannotBeWrittenIsNoSuccess(t *testing.T) {
+	p := withServer(t, standin.Start(t, standin.Config{Corpus: history(20)}))
+	for _, args := range [][]string{{}, {"--help"}, {"sync"}, {"sync", "--json"}, {"sessions", "list"}, {"version"}, {"config", "show"}, {"completion", "bash"}} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs bytes.Buffer
+		status := run(t.Context(), process{args: args, env: p.env, stdout: full, stderr: &errs})
+		_ = full.Close()
+		if status == 0 {
+			t.Errorf("%v ended with 0", args)
+		}
+	}
+}
+
+func TestAKilledRunIsSeenByStatus(t *testing.T) {
+	p := withServer(t, standin.Start(t, standin.Config{Corpus: history(20)}))
+	p.sync(0)
+	st, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(p.home, ".local/share/annals/annals.db"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A run of a process that is no more: its lease has ended, and it is open.
+	if err := st.StartRun(t.Context(), jobs.Run{ID: "00000000-dead", Trigger: "manual", StartedAt: time.Now().UnixMilli(), Owner: "elsewhere:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := st.TakeLease(t.Context(), jobs.Lease{Job: worker.IndexJob, Target: "local", Run: "00000000-dead", Owner: "elsewhere:1", Expires: 1}, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, _ := p.do("status"); status != 1 || !strings.Contains(out, "lost") {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+	p.sync(0)
+	if status, out, _ := p.do("status"); status != 0 {
+		t.Errorf("exit status %d: %s", status, out)
 	}
 }
