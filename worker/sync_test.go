@@ -14,7 +14,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"annals/internal/fault"
 	"annals/internal/index"
@@ -302,56 +301,6 @@ func TestOnlyACompleteRunConcludesThatSessionsAreGone(t *testing.T) {
 	}
 }
 
-func TestTheBrakeHoldsAMassChangeUntilItIsAccepted(t *testing.T) {
-	others := sessions(60)
-	for i := range others {
-		others[i].ID = "ses_other" + strconv.Itoa(i)
-	}
-	for _, c := range []struct {
-		name    string
-		before  int
-		then    []index.Record
-		code    string
-		held    int
-		missing int
-	}{
-		{"empty", 5, nil, worker.EmptyList, 5, 5},
-		{"another store", 40, others, worker.OtherStore, 40, 40},
-		{"another store, much larger and few known", 3, others, worker.OtherStore, 3, 3},
-		{"more than half, and twenty", 60, sessions(60)[:29], worker.MassChange, 31, 31},
-		{"more than half, but few", 10, sessions(10)[:1], "", 0, 9},
-		{"many, but less than half", 60, sessions(60)[:30], "", 0, 30},
-	} {
-		for name, caps := range map[string]opencode.Capabilities{"1.18": both, "envelope": envelope, "bare": bare, "plain": plain} {
-			t.Run(c.name+", "+name, func(t *testing.T) {
-				h := open(t, &fakeServer{sessions: sessions(c.before), caps: caps})
-				h.sync(worker.Request{})
-				before, rows := h.point(), len(h.all())
-				h.server.sessions = c.then
-				rep := h.sync(worker.Request{})
-				if c.code == "" {
-					if rep.Outcome != jobs.OK || rep.Missing != c.missing {
-						t.Fatalf("%+v %+v", rep, rep.Error)
-					}
-					return
-				}
-				if rep.Outcome != jobs.Held || code(rep) != c.code || rep.Held != c.held || rep.Missing != 0 {
-					t.Fatalf("%+v %+v", rep, rep.Error)
-				}
-				if len(h.all()) != rows || h.point() != before {
-					t.Fatal("a held run changed the index")
-				}
-				rep = h.sync(worker.Request{AcceptMassChange: true})
-				wantRun(t, rep, jobs.OK, true, "", len(c.then))
-				if rep.Missing != c.missing || rep.Added+rep.Unchanged != len(c.then) {
-					t.Fatalf("accepted: %+v", rep)
-				}
-				wantRun(t, h.sync(worker.Request{}), jobs.OK, true, "", len(c.then))
-			})
-		}
-	}
-}
-
 func TestAnEmptyUpstreamIsFineWhenNothingIsKnown(t *testing.T) {
 	for _, caps := range []opencode.Capabilities{both, envelope, bare, plain} {
 		h := open(t, &fakeServer{caps: caps})
@@ -532,59 +481,6 @@ func TestADryRunWritesNothingAndSaysTheSame(t *testing.T) {
 	}
 }
 
-func TestARunOverADirectoryLeavesTheOthersAlone(t *testing.T) {
-	for name, caps := range map[string]opencode.Capabilities{"1.18": both, "envelope": envelope, "bare": bare, "plain": plain} {
-		t.Run(name, func(t *testing.T) {
-			h := open(t, &fakeServer{sessions: sessions(30), caps: caps, lexical: true, projects: []opencode.Project{{Worktree: "/p"}}})
-			h.sync(worker.Request{})
-			s := h.server.sessions
-			s[0].Title = "renamed"                          // in /p/0
-			s[1].Title = "renamed elsewhere"                // in /p/1
-			s[3].Directory = "/moved"                       // was in /p/0
-			h.server.sessions = slices.Concat(s[:6], s[8:]) // 6 of /p/0 and 7 of /p/1 are gone
-			rep := h.sync(worker.Request{Directories: []string{"/p/0/"}})
-			if rep.Outcome != jobs.OK || !rep.Complete || rep.Missing != 1 || rep.Updated != 2 {
-				t.Fatalf("%+v %+v", rep, rep.Error)
-			}
-			for id, want := range map[string]index.Status{"ses_00006": index.StatusMissing, "ses_00007": index.StatusActive, "ses_00003": index.StatusActive} {
-				if got := h.status(id); got != want {
-					t.Errorf("%s is %s", id, got)
-				}
-			}
-			found, err := h.store.Get(t.Context(), "ses_00003")
-			if err != nil || found[0].Directory != "/moved" {
-				t.Errorf("%+v, %v", found, err)
-			}
-		})
-	}
-}
-
-func TestADirectoryMayLoseAllItHadButNotToAnotherStore(t *testing.T) {
-	for name, caps := range map[string]opencode.Capabilities{"1.18": both, "envelope": envelope, "bare": bare, "plain": plain} {
-		t.Run(name, func(t *testing.T) {
-			h := open(t, &fakeServer{sessions: sessions(30), caps: caps, lexical: true, projects: []opencode.Project{{Worktree: "/p"}}})
-			h.sync(worker.Request{})
-			h.server.sessions = slices.DeleteFunc(h.server.sessions, func(r index.Record) bool { return r.Directory == "/p/0" })
-			born := index.Record{ID: "ses_born", Created: 1, Updated: 1, Directory: "/p/0", Metadata: index.NoMetadata()}
-			h.server.sessions = append(h.server.sessions, born)
-			rep := h.sync(worker.Request{Directories: []string{"/p/0"}})
-			if rep.Outcome != jobs.OK || rep.Missing != 10 || rep.Added != 1 {
-				t.Fatalf("%+v %+v", rep, rep.Error)
-			}
-			h.server.sessions = nil
-			rep = h.sync(worker.Request{Directories: []string{"/p/1"}})
-			if rep.Outcome != jobs.Held || code(rep) != worker.EmptyList || h.status("ses_00001") != index.StatusActive {
-				t.Errorf("%+v %+v", rep, rep.Error)
-			}
-			h.server.sessions = []index.Record{{ID: "ses_other", Created: 1, Updated: 1, Directory: "/p/1", Metadata: index.NoMetadata()}}
-			rep = h.sync(worker.Request{Directories: []string{"/p/1"}})
-			if rep.Outcome != jobs.Held || code(rep) != worker.OtherStore || len(h.all()) != 31 {
-				t.Errorf("%+v %+v", rep, rep.Error)
-			}
-		})
-	}
-}
-
 func TestSkippedRowsAreNamedAndNeverTurnMissing(t *testing.T) {
 	h := open(t, &fakeServer{sessions: sessions(30), caps: both})
 	h.sync(worker.Request{})
@@ -652,104 +548,5 @@ func TestStoppingKeepsFinishedPages(t *testing.T) {
 	runs, err := h.store.Runs(t.Context(), 1)
 	if err != nil || runs[0].Outcome != jobs.Partial || runs[0].FinishedAt == 0 {
 		t.Errorf("%+v, %v", runs, err)
-	}
-}
-
-// TestWhateverHappensTheIndexIsTheUpstream drives random histories: sessions
-// are born, renamed, archived, deleted, at any time, also between two requests
-// of a run. After a last quiet run the index is the upstream, row by row, and
-// everything that was ever seen is still there.
-func TestWhateverHappensTheIndexIsTheUpstream(t *testing.T) {
-	lockDir := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
-		f := &fakeServer{caps: rapid.SampledFrom([]opencode.Capabilities{both, envelope, bare, noBare}).Draw(rt, "lists")}
-		f.metadata = !f.caps.Bare && !f.caps.Plain
-		if f.caps.Bare {
-			f.cap = rapid.SampledFrom([]int{0, 0, 7}).Draw(rt, "bound")
-		}
-		h := newHouse(t, f)
-		defer h.close()
-		h.cfg.PageSize = rapid.IntRange(1, 12).Draw(rt, "page")
-		h.cfg.MaxMissing, h.cfg.MaxMissingRows = 100, 1000 // the brake has its own test
-		next, ever := 0, map[string]bool{}
-		mutate := func() {
-			switch n := len(f.sessions); {
-			case n == 0 || rapid.IntRange(0, 3).Draw(rt, "what") == 0:
-				next++
-				at := rapid.Int64Range(1, 6).Draw(rt, "at")
-				f.sessions = append(f.sessions, index.Record{ID: fmt.Sprintf("ses_%03d", next), Created: at, Updated: at, Directory: "/d", Metadata: index.NoMetadata()})
-			default:
-				s := &f.sessions[rapid.IntRange(0, n-1).Draw(rt, "which")]
-				switch rapid.IntRange(0, 3).Draw(rt, "how") {
-				case 0:
-					s.Title += "x"
-				case 1:
-					s.Archived = rapid.Int64Range(0, 2).Draw(rt, "archived")
-				case 2:
-					s.Updated = rapid.Int64Range(s.Updated, s.Updated+2).Draw(rt, "updated")
-				case 3:
-					if n > 1 {
-						f.sessions = slices.DeleteFunc(f.sessions, func(r index.Record) bool { return r.ID == s.ID })
-					}
-				}
-			}
-		}
-		for range rapid.IntRange(1, 25).Draw(rt, "first") {
-			mutate()
-		}
-		for range rapid.IntRange(0, 3).Draw(rt, "runs") {
-			f.before = func(int) error {
-				if rapid.IntRange(0, 2).Draw(rt, "moves") == 0 {
-					mutate()
-				}
-				return nil
-			}
-			stayed := map[string]bool{}
-			for _, s := range f.sessions {
-				stayed[s.ID] = true
-			}
-			h.run(context.Background(), lockDir, worker.Request{})
-			for _, s := range f.sessions {
-				if stayed[s.ID] {
-					stayed[s.ID] = false // there before and after
-				}
-			}
-			for _, e := range h.all() {
-				ever[e.ID] = true
-				if gone, known := stayed[e.ID]; known && !gone && e.Status() == index.StatusMissing {
-					rt.Errorf("%s was there all the time and is called missing", e.ID)
-				}
-			}
-		}
-		f.before = nil
-		rep := h.run(context.Background(), lockDir, worker.Request{AcceptMassChange: true})
-		if rep.Outcome != jobs.OK || !rep.Complete {
-			rt.Fatalf("the quiet run: %+v %+v", rep, rep.Error)
-		}
-		compare(rt, f, h.all(), ever)
-	})
-}
-
-func compare(rt *rapid.T, f *fakeServer, rows []index.Entry, ever map[string]bool) {
-	got := map[string]index.Entry{}
-	for _, e := range rows {
-		got[e.ID] = e
-		delete(ever, e.ID)
-	}
-	for id := range ever {
-		rt.Errorf("%s was in the index and is lost", id)
-	}
-	for _, s := range f.sessions {
-		e, ok := got[s.ID]
-		archived, activity, _ := index.Project(&s, s.Metadata, metadata.DefaultNamespace)
-		if !ok || e.Title != s.Title || e.Updated != s.Updated || e.ArchivedAt != archived || e.Activity != activity || e.MissingAt != 0 {
-			rt.Errorf("upstream %+v, index %+v", s, e)
-		}
-		delete(got, s.ID)
-	}
-	for id, e := range got {
-		if e.Status() != index.StatusMissing {
-			rt.Errorf("%s is gone at the upstream and %s in the index", id, e.Status())
-		}
 	}
 }

@@ -13,7 +13,7 @@ var commitTests = []test{
 		s.same("result", s.commit(session("a", 10), child("b", "a", 20)), index.Result{Added: 2})
 		a := s.get("a")
 		want := index.Entry{Row: index.Row{Upstream: up, Record: session("a", 10), Activity: 10, Revision: 1,
-			Digest: digest(session("a", 10))}, Canonical: "/work", Children: 1}
+			Digest: digest(session("a", 10))}, Canonical: "/repo", Children: 1}
 		want.Metadata = nil
 		s.same("the row", a, want)
 	}},
@@ -115,7 +115,7 @@ var commitTests = []test{
 		s.commit(session("a", 10))
 		before, rows := s.point(), s.everything()
 		c := index.Commit{DryRun: true, Records: []index.Record{session("a", 20), with(session("b", 1), archivedDoc)},
-			Directories: []index.Directory{{Given: "/work", Canonical: "/other"}}, Checkpoint: &index.Checkpoint{Upstream: up, Run: "r"}}
+			Directories: []index.Directory{{Given: "/repo", Canonical: "/other"}}, Checkpoint: &index.Checkpoint{Upstream: up, Run: "r"}}
 		s.same("result", s.commitAs(c), index.Result{Added: 1, Updated: 1})
 		s.same("feed", s.point(), before)
 		s.same("rows", s.everything(), rows)

@@ -34,8 +34,8 @@ var feedTests = []test{
 			{"the same pin", func() { s.pin("a", true) }, 0},
 			{"an unpin", func() { s.pin("a", false) }, 1},
 			{"another unpin", func() { s.pin("a", false) }, 0},
-			{"a directory", func() { s.setDirectories(index.Directory{Given: "/work", Canonical: "/real"}) }, 1},
-			{"the same directory", func() { s.setDirectories(index.Directory{Given: "/work", Canonical: "/real"}) }, 0},
+			{"a directory", func() { s.setDirectories(index.Directory{Given: "/repo", Canonical: "/real"}) }, 1},
+			{"the same directory", func() { s.setDirectories(index.Directory{Given: "/repo", Canonical: "/real"}) }, 0},
 			{"a directory of no row", func() { s.setDirectories(index.Directory{Given: "/no", Canonical: "/none"}) }, 0},
 			{"a checkpoint", func() { s.commitAs(index.Commit{Checkpoint: &index.Checkpoint{Upstream: up, Run: "r"}}) }, 0},
 		}
@@ -51,17 +51,17 @@ var feedTests = []test{
 		other := session("b", 1)
 		other.Directory = "/other"
 		s.commit(session("a", 1), other)
-		s.setDirectories(index.Directory{Given: "/work", Canonical: "/real"}, index.Directory{Given: "/other", Canonical: "/other"})
+		s.setDirectories(index.Directory{Given: "/repo", Canonical: "/real"}, index.Directory{Given: "/other", Canonical: "/other"})
 		s.same("revisions", []int64{s.get("a").Revision, s.get("b").Revision}, []int64{2, 1})
 		s.same("canonical", s.get("a").Canonical, "/real")
 		dirs, err := s.st().Directories(s.Context(), up)
 		s.ok(err)
-		s.same("directories", dirs, []index.Directory{{Given: "/other", Canonical: "/other"}, {Given: "/work", Canonical: "/real"}})
+		s.same("directories", dirs, []index.Directory{{Given: "/other", Canonical: "/other"}, {Given: "/repo", Canonical: "/real"}})
 	}},
 	{"ADirectoryOfACommitReplacesTheFormItHad", func(s *suite) {
 		s.commit(session("a", 1))
-		s.same("lexical", s.get("a").Canonical, "/work")
-		s.commitAs(index.Commit{Base: 1, Records: []index.Record{session("b", 1)}, Directories: []index.Directory{{Given: "/work", Canonical: "/real"}}})
+		s.same("lexical", s.get("a").Canonical, "/repo")
+		s.commitAs(index.Commit{Base: 1, Records: []index.Record{session("b", 1)}, Directories: []index.Directory{{Given: "/repo", Canonical: "/real"}}})
 		for _, id := range []string{"a", "b"} {
 			e := s.get(id)
 			if e.Canonical != "/real" || e.Revision != 2 {

@@ -50,7 +50,7 @@ func (s *suite) writes(f index.Fence, mark string) []error {
 	_, commit := st.Commit(ctx, f, index.Commit{Upstream: up, Namespace: namespace, Records: []index.Record{session(mark, 5)}})
 	_, missing := st.MarkMissing(ctx, f, up, []string{"a"}, 5)
 	return []error{commit, missing,
-		st.SetDirectories(ctx, f, up, []index.Directory{{Given: "/work", Canonical: mark}}),
+		st.SetDirectories(ctx, f, up, []index.Directory{{Given: "/repo", Canonical: mark}}),
 		st.SaveWalk(ctx, f, index.Walk{Checkpoint: index.Checkpoint{Upstream: up, Run: mark}}),
 		st.DropWalk(ctx, f, "nobody"),
 		st.RenewLease(ctx, f, 5),

@@ -33,10 +33,10 @@ var readTests = []test{
 	}},
 	{"KnownInIsByDirectoryAsGiven", func(s *suite) {
 		b, c := session("b", 1), session("c", 1)
-		b.Directory, c.Directory = "/work/", "/other"
+		b.Directory, c.Directory = "/repo/", "/other"
 		s.commit(session("a", 1), b, c, session("d", 1))
 		s.missing(5, "d")
-		in, err := s.st().KnownIn(s.Context(), up, []string{"/work", "/work/", "/work", "/none"})
+		in, err := s.st().KnownIn(s.Context(), up, []string{"/repo", "/repo/", "/repo", "/none"})
 		s.ok(err)
 		s.same("ids", sorted(in), []string{"a", "b"})
 		in, err = s.st().KnownIn(s.Context(), up, nil)
@@ -65,9 +65,9 @@ var readTests = []test{
 	}},
 	{"ADirectoryIsMatchedExactly", func(s *suite) {
 		b, c := session("b", 1), session("c", 1)
-		b.Directory, c.Directory = "/link", "/work/sub"
-		s.commitAs(index.Commit{Records: []index.Record{session("a", 1), b, c}, Directories: []index.Directory{{Given: "/link", Canonical: "/work"}}})
-		s.same("ids", ids(s.list(index.Query{Directory: "/work"})), []string{"a", "b"})
+		b.Directory, c.Directory = "/link", "/repo/sub"
+		s.commitAs(index.Commit{Records: []index.Record{session("a", 1), b, c}, Directories: []index.Directory{{Given: "/link", Canonical: "/repo"}}})
+		s.same("ids", ids(s.list(index.Query{Directory: "/repo"})), []string{"a", "b"})
 		s.same("as given", len(s.list(index.Query{Directory: "/link"})), 0)
 		s.same("a prefix", len(s.list(index.Query{Directory: "/wor"})), 0)
 		s.same("a pattern", len(s.list(index.Query{Directory: "/wor%"})), 0)

@@ -193,7 +193,7 @@ func diff(want, got any) string {
 
 // session returns a record with an id and a time, an active root in /work.
 func session(id string, updated int64) index.Record {
-	return index.Record{ID: id, Title: "title of " + id, Directory: "/work", ProjectID: "p", Created: 1, Updated: updated,
+	return index.Record{ID: id, Title: "title of " + id, Directory: "/repo", ProjectID: "p", Created: 1, Updated: updated,
 		Metadata: index.NoMetadata()}
 }
 
