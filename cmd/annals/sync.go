@@ -14,9 +14,10 @@ import (
 
 const syncLong = `Read every session that OpenCode has and bring the index up to date, now.
 
-With no upstream configured, OPENCODE_SERVER_URL (with OPENCODE_SERVER_USERNAME
-and OPENCODE_SERVER_PASSWORD) names the server; without it, annals starts "opencode serve" for as long as
-the run lasts: no plugin runs, nothing is fetched, no model is needed.
+With no upstream configured, OPENCODE_SERVER_URL names the server, with
+OPENCODE_SERVER_USERNAME and OPENCODE_SERVER_PASSWORD. Without it, annals
+starts "opencode serve" for as long as the run lasts: no plugin runs, nothing
+is fetched, no model is needed.
 
 Sessions that are gone at the upstream are kept and marked missing. A run that
 would mark too many is held and says how to accept it.`

@@ -64,12 +64,6 @@ type Result struct {
 	Added, Updated, Unchanged, Archived, Restored int
 }
 
-// Add sums two results.
-func (r Result) Add(o Result) Result {
-	return Result{r.Added + o.Added, r.Updated + o.Updated, r.Unchanged + o.Unchanged,
-		r.Archived + o.Archived, r.Restored + o.Restored}
-}
-
 // ArchivedFilter chooses by archive state.
 type ArchivedFilter string
 
