@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"annals/internal/index"
 	"annals/internal/jobs"
 	"annals/worker"
 )
@@ -130,7 +131,13 @@ func (d *doctor) store(ctx context.Context) {
 		d.fail("store", err)
 		return
 	}
+	// A commit that is rolled back: is it really there to be written?
+	if _, err := st.Commit(ctx, index.Fence{}, index.Commit{Upstream: localName, DryRun: true}); err != nil {
+		d.fail("store", err)
+		return
+	}
 	d.add("store", findOK, d.paths.database()+" is sound", "")
+	d.state()
 	if d.fix {
 		lost, err := d.keeper(st).CloseOrphans(ctx)
 		if err != nil {
@@ -158,6 +165,25 @@ func (d *doctor) store(ctx context.Context) {
 		return
 	}
 	d.add("runs", findOK, "the ledger is in order", "")
+}
+
+// state tries whether the state directory, where the locks are, can be
+// written.
+func (d *doctor) state() {
+	dir := d.paths.locks()
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	f, err := os.CreateTemp(dir, ".doctor-")
+	if err == nil {
+		_, err = f.WriteString("x")
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	if err != nil {
+		d.add("state", findFailed, "the locks cannot be written: "+err.Error(), "see that "+d.paths.stateDir+" can be written, and that its disk is not full")
+		return
+	}
+	d.add("state", findOK, "the locks can be written", "")
 }
 
 // upstream connects and asks which lists there are, as a run does.

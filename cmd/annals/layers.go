@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -119,12 +120,12 @@ func findProjectFile() string {
 // loadFile lays one file over the settings, strictly: a key that does not
 // exist is an error, with its line.
 func loadFile(s *settings, file string, mustExist, project bool) error {
-	raw, err := os.ReadFile(file)
+	raw, err := readSmall(file)
 	if errors.Is(err, fs.ErrNotExist) && !mustExist {
 		return nil
 	}
 	if err != nil {
-		return fault.Wrap(err, fault.Config, "", "the configuration cannot be read")
+		return fault.Wrap(err, fault.Config, "see `annals config path`", "the configuration cannot be read")
 	}
 	var read settings
 	dec := toml.NewDecoder(bytes.NewReader(raw))
@@ -149,6 +150,31 @@ func loadFile(s *settings, file string, mustExist, project bool) error {
 		s.origin[l.key] = file
 	}
 	return nil
+}
+
+// maxConfig is the largest file that is read as a configuration, in bytes.
+const maxConfig = 1 << 20
+
+// readSmall reads a regular file of at most maxConfig bytes. Opening a FIFO
+// would wait for ever, and a device has no end.
+func readSmall(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: file, Err: errors.New("it is not a regular file")}
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	raw, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err == nil && len(raw) > maxConfig {
+		err = &fs.PathError{Op: "read", Path: file, Err: fmt.Errorf("it is larger than %d bytes", maxConfig)}
+	}
+	return raw, err
 }
 
 // projectMay reports whether a project's file may set a key: how a run goes,

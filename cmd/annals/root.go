@@ -55,6 +55,7 @@ func rootCommand(a *app) *cobra.Command {
 		Use:           "annals",
 		Short:         "An index of your coding agents' sessions",
 		Long:          rootLong,
+		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -541,6 +542,40 @@ func TestAKilledRunIsSeenByStatus(t *testing.T) {
 	}
 	p.sync(0)
 	if status, out, _ := p.do("status"); status != 0 {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+}
+
+func TestAConfigurationThatIsNoSmallFileIsRefused(t *testing.T) {
+	p := newPerson(t)
+	big, fifo := filepath.Join(p.home, "big.toml"), filepath.Join(p.home, "fifo.toml")
+	if err := os.WriteFile(big, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(big, 2<<30); err != nil { // sparse: it costs nothing, unless somebody reads it
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{big, fifo, "/dev/zero", p.home} {
+		if status, _, errs := p.do("--config", file, "status"); status != 2 || errs == "" {
+			t.Errorf("%s: exit status %d: %s", file, status, errs)
+		}
+	}
+}
+
+func TestDoctorTriesTheLocks(t *testing.T) {
+	p := withServer(t, standin.Start(t, standin.Config{Corpus: history(20)}))
+	p.sync(0)
+	locks := filepath.Join(p.home, ".local/state/annals/locks")
+	if err := os.RemoveAll(locks); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(locks, nil, 0o600); err != nil { // in the way: no file can be made below it, not by root either
+		t.Fatal(err)
+	}
+	if status, out, _ := p.do("doctor"); status != 1 || !strings.Contains(out, "locks cannot be written") {
 		t.Errorf("exit status %d: %s", status, out)
 	}
 }

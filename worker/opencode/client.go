@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -137,6 +138,8 @@ func parseBase(name, raw string) (*url.URL, error) {
 		return nil, bad("has another scheme than http or https")
 	case u.Hostname() == "":
 		return nil, bad("has no host")
+	case u.Port() != "" && !validPort(u.Port()):
+		return nil, bad("has a port that does not exist")
 	case u.RawQuery != "" || u.ForceQuery:
 		return nil, bad("has a query")
 	case u.Fragment != "" || strings.Contains(raw, "#"):
@@ -146,6 +149,11 @@ func parseBase(name, raw string) (*url.URL, error) {
 	u.RawPath = strings.TrimRight(u.RawPath, "/")
 	u.Host = strings.ToLower(u.Host)
 	return u, nil
+}
+
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
 
 func isLoopback(host string) bool {

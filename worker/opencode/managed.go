@@ -123,12 +123,12 @@ func startOnce(ctx context.Context, c *ManagedConfig, env environment, program s
 	case <-m.exited:
 		_ = m.Stop() // collects what it printed
 		return nil, !portFree(ctx, port), fault.New(fault.Unreachable,
-			fmt.Sprintf("the managed server ended with status %d before it was ready%s", m.cmd.ProcessState.ExitCode(), m.tail.shown(m.Password)),
+			fmt.Sprintf("the managed server ended with status %d before it was ready%s", m.cmd.ProcessState.ExitCode(), m.tail.shown()),
 			"run `opencode serve` by hand to see why").Again()
 	case <-timer.C:
 		_ = m.Stop()
 		return nil, false, fault.New(fault.Unreachable,
-			fmt.Sprintf("the managed server was not ready within %s%s", c.StartTimeout, m.tail.shown(m.Password)),
+			fmt.Sprintf("the managed server was not ready within %s%s", c.StartTimeout, m.tail.shown()),
 			"run `opencode serve` by hand to see why").Again()
 	case <-ctx.Done():
 		_ = m.Stop()
@@ -148,6 +148,7 @@ func launch(c *ManagedConfig, env environment, program string, port int) (*Manag
 	if err := os.MkdirAll(work, 0o700); err != nil {
 		return nil, fault.Wrap(err, fault.Config, "it is below the state directory; see `annals config path`", "no directory for the managed server")
 	}
+	sweep(work)
 	m := &Managed{Password: hex.EncodeToString(password), log: c.Log,
 		ready: make(chan string, 1), exited: make(chan struct{})}
 	m.order = order{Program: program, Dir: filepath.Join(work, privatePrefix+hex.EncodeToString(name)), Grace: c.StopGrace,

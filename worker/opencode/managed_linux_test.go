@@ -305,7 +305,7 @@ func TestAServerThatEndsEarlyIsReportedWithItsStatus(t *testing.T) {
 	s := newStage(t, `echo up >> $record; echo "Error: listen failed" >&2; echo "the password is $OPENCODE_SERVER_PASSWORD" >&2; exit 7`)
 	_, err := s.start(t)
 	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.Unreachable || !strings.Contains(f.Message, "ended with status 7 before it was ready: Error: listen failed") || f.Hint == "" {
+	if !errors.As(err, &f) || f.Code != fault.Unreachable || !strings.HasSuffix(f.Message, "ended with status 7 before it was ready") || f.Hint == "" {
 		t.Error(err)
 	}
 	if n := len(s.noted(t, 1)); n != 1 {

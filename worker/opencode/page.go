@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"annals/internal/index"
 )
@@ -12,6 +13,9 @@ import (
 // maxSkips is how many rows of one answer may be unreadable before the answer
 // itself counts as malformed: their names are held in memory.
 const maxSkips = 100_000
+
+// deepest is how deep values may be nested: the decoder's own bound.
+const deepest = 10_000
 
 // maxToken is the longest page token that is followed. It has to fit into a
 // request line.
@@ -108,6 +112,8 @@ func (p *page) explain(err error) error {
 		return &pageError{fmt.Sprintf("not valid JSON behind byte %d", p.dec.InputOffset())}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return &pageError{fmt.Sprintf("cut short after %d bytes", p.in.raw)}
+	case errors.As(err, &syntax) && syntax.Err != nil && strings.Contains(syntax.Err.Error(), "max depth"):
+		return &pageError{fmt.Sprintf("a value nested deeper than %d levels at byte %d: the metadata of one session, most likely", deepest, syntax.ByteOffset)}
 	case errors.As(err, &syntax):
 		return &pageError{fmt.Sprintf("not valid JSON at byte %d", syntax.ByteOffset)}
 	}

@@ -74,7 +74,7 @@ func TestAMalformedPageIsAnError(t *testing.T) {
 		"two cursors":                {`{"data":[],"cursor":"a","cursor":"b"}`, "two page tokens"},
 		"a token that is a document": {`{"data":[],"cursor":"` + strings.Repeat("x", maxToken+1) + `"}`, "a page token too long"},
 		"a token too deep":           {`{"data":[],"cursor":` + strings.Repeat(`{"next":`, 40) + `"a"` + strings.Repeat("}", 40) + `}`, "a page token too long or too deep"},
-		"rows too deep":              {`[{"id":"a","x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}]`, "not valid JSON"},
+		"rows too deep":              {`[{"id":"a","x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}]`, "nested deeper than 10000 levels"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -14,6 +15,31 @@ const privatePrefix = "annals-opencode-"
 
 // markerFile lies in such a directory and holds its name.
 const markerFile = ".annals-managed"
+
+// ownerFile holds the process id of the supervisor that made the directory.
+const ownerFile = ".annals-supervisor"
+
+// sweep removes the private directories whose supervisor is gone without
+// having removed them, as after a power cut. What it cannot tell stays.
+func sweep(work string) {
+	entries, err := os.ReadDir(work)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), privatePrefix) {
+			continue
+		}
+		o := order{Dir: filepath.Join(work, e.Name())}
+		raw, err := os.ReadFile(filepath.Join(o.Dir, ownerFile))
+		if err != nil {
+			continue
+		}
+		if pid, err := strconv.Atoi(string(raw)); err == nil && pid > 0 && !running(pid) {
+			_ = o.removePrivate() // the next run tries again
+		}
+	}
+}
 
 // order is what the supervisor is told to run, one line of JSON on its
 // standard input. The password is in Env: a pipe shows it to nobody.
@@ -42,6 +68,9 @@ func (o *order) makePrivate() error {
 		return os.WriteFile(filepath.Join(o.Dir, name), []byte(text), 0o600)
 	}
 	if err := write(markerFile, filepath.Base(o.Dir)); err != nil {
+		return err
+	}
+	if err := write(ownerFile, strconv.Itoa(os.Getpid())); err != nil {
 		return err
 	}
 	for _, dir := range []string{"home", "config/opencode/node_modules", "state", "cache", "tmp", "work"} {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -153,17 +154,16 @@ func TestOnlyAPrivateDirectoryIsRemoved(t *testing.T) {
 	}
 }
 
-func TestTheTailShowsNothingPrivate(t *testing.T) {
+func TestTheTailShowsTheSupervisorsOwnLinesAlone(t *testing.T) {
 	var out tail
-	for _, line := range []string{"\x1b[91m\x1b[1mError: \x1b[0mUnexpected error\n", "\n", "OPENCODE_SERVER_PASSWORD=abc\n", "using abc123secretvalue\n",
-		"Failed query: insert into session values (?)\n", "params: my private title\n", "listen EADDRINUSE\x07 127.0.0.1\n",
-		strings.Repeat("é", 200) + "\n", "a fourth line\n"} {
+	for _, line := range []string{"Error: cannot load session \"my private title\"\n", "noise abc123abc1", "23\n",
+		"the supervisor: no such\x07 file\n", "listen EADDRINUSE\n", "the supervisor: " + strings.Repeat("é", 200) + "\n"} {
 		if _, err := out.Write([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := out.shown("abc123")
-	want := ": Error: Unexpected error / listen EADDRINUSE  127.0.0.1 / " + strings.Repeat("é", 80) + "…"
+	got := out.shown()
+	want := ": the supervisor: no such  file / the supervisor: " + strings.Repeat("é", 72) + "…"
 	if got != want {
 		t.Errorf("%q", got)
 	}
@@ -174,7 +174,40 @@ func TestTheTailShowsNothingPrivate(t *testing.T) {
 	if len(long.kept) != tailBytes {
 		t.Errorf("%d bytes kept", len(long.kept))
 	}
-	if got := (&tail{}).shown(""); got != "" {
+	if got := (&tail{}).shown(); got != "" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestDirectoriesOfDeadSupervisorsAreSwept(t *testing.T) {
+	work := t.TempDir()
+	make := func(name, marker, owner string) {
+		dir := filepath.Join(work, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{markerFile: marker, ownerFile: owner} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const dead = "2147483646" // above every process id
+	make(privatePrefix+"dead", privatePrefix+"dead", dead)
+	make(privatePrefix+"alive", privatePrefix+"alive", strconv.Itoa(os.Getpid()))
+	make(privatePrefix+"foreign", "another name", dead)
+	make(privatePrefix+"odd", privatePrefix+"odd", "x")
+	make("other", "other", dead)
+	sweep(work)
+	entries, err := os.ReadDir(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if got := strings.Join(left, " "); got != privatePrefix+"alive "+privatePrefix+"foreign "+privatePrefix+"odd other" {
+		t.Error(got)
 	}
 }

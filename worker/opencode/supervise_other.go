@@ -17,3 +17,6 @@ func Supervise(_, _, stderr *os.File) int {
 	fmt.Fprintln(stderr, "a managed server needs Linux or macOS; name a running server instead")
 	return 1
 }
+
+// running cannot tell here, so every process counts as running.
+func running(int) bool { return true }

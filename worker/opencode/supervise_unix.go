@@ -141,3 +141,6 @@ func exitStatus(state *os.ProcessState) int {
 	}
 	return state.ExitCode()
 }
+
+// running reports whether there is a process with this id.
+func running(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }

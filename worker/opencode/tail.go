@@ -1,7 +1,6 @@
 package opencode
 
 import (
-	"regexp"
 	"strings"
 	"sync"
 	"unicode"
@@ -31,23 +30,25 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shown returns the first lines of the tail as the end of an error message,
-// without any that may hold a secret or something out of a session.
-func (t *tail) shown(password string) string {
+// own begins the lines that our supervisor prints.
+const own = "the supervisor"
+
+// shown returns the supervisor's own first lines as the end of an error
+// message. What the server prints is not shown: it may be out of a session, or
+// hold a secret, and errors are logged and kept in the ledger.
+func (t *tail) shown() string {
 	t.mu.Lock()
 	text := string(t.kept)
 	t.mu.Unlock()
-	colours := regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
-	private := regexp.MustCompile(`(?i)password|passwd|secret|token|authorization|bearer|api.?key|credential|params|values|insert |update |://[^/\s]*@`)
 	var lines []string
-	for line := range strings.Lines(colours.ReplaceAllString(text, "")) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(strings.Map(func(r rune) rune {
 			if unicode.IsPrint(r) {
 				return r
 			}
 			return ' '
 		}, line))
-		if line == "" || private.MatchString(line) || password != "" && strings.Contains(line, password) {
+		if !strings.HasPrefix(line, own) {
 			continue
 		}
 		if len(line) > tailWidth {
