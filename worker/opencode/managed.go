@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -213,7 +214,7 @@ func (m *Managed) readStdout(r io.Reader) {
 	for {
 		line, err := lines.ReadSlice('\n')
 		if _, at, ok := strings.Cut(string(line), readyLine); ok && err == nil {
-			if u, bad := parseBase("local", at); bad == nil && isLoopback(u.Hostname()) {
+			if u, bad := parseBase("local", at); bad == nil && isLoopback(u.Hostname()) && slices.Contains(m.order.Args, u.Port()) {
 				select {
 				case m.ready <- u.String():
 				default: // it says so once
