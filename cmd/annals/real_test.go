@@ -210,7 +210,7 @@ func TestWithNothingConfiguredAnnalsRunsTheServerItself(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait()                            // it was killed
 		until(t, "nothing is left", func() bool { // the directory goes last, after every process
 			dirs, err := os.ReadDir(filepath.Join(own, "state", "annals", "managed"))
 			return err == nil && len(dirs) == 0 && len(below(t, own)) == 0
