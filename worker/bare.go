@@ -34,13 +34,9 @@ func (t *tail) row(updated int64) {
 func (p *pass) walkTies(ctx context.Context, dir string) error {
 	req := opencode.Request{Route: opencode.Bare, Directory: dir, Limit: p.w.cfg.PageSize}
 	sent := tokens{}
-	feed := p.feed(ctx)
 	for first := p.rep.Pages; ; {
 		var end tail
-		sum, err := p.ask(ctx, req, sink{feed.list, func(r *index.Record) error {
-			end.row(r.Updated)
-			return feed.take(r)
-		}, true})
+		sum, err := p.ask(ctx, req, p.feedWatched(ctx, &end))
 		if err != nil {
 			return err
 		}
@@ -65,6 +61,18 @@ func (p *pass) walkTies(ctx context.Context, dir string) error {
 	}
 }
 
+// feedWatched is the sink that feeds the index, with an eye on how the page
+// ends.
+func (p *pass) feedWatched(ctx context.Context, end *tail) sink {
+	s := p.feed(ctx)
+	take := s.take
+	s.take = func(r *index.Record) error {
+		end.row(r.Updated)
+		return take(r)
+	}
+	return s
+}
+
 // borderToken returns the token behind the last whole group of a page, or ""
 // when the list has ended.
 func (p *pass) borderToken(ctx context.Context, req opencode.Request, sum opencode.Summary, end tail) (string, error) {
@@ -73,14 +81,8 @@ func (p *pass) borderToken(ctx context.Context, req opencode.Request, sum openco
 		before := sum.Rows
 		req.Limit *= 2
 		end = tail{}
-		s := p.feed(ctx)
-		take := s.take
-		s.take = func(r *index.Record) error {
-			end.row(r.Updated)
-			return take(r)
-		}
 		var err error
-		if sum, err = p.ask(ctx, req, s); err != nil {
+		if sum, err = p.ask(ctx, req, p.feedWatched(ctx, &end)); err != nil {
 			return "", err
 		}
 		if sum.Next != "" && sum.Rows <= before {

@@ -21,6 +21,8 @@ const listingLimit = 1_000_000
 //
 //	envelope and bare  the bare listing, whole, feeds the index (it has the
 //	                   metadata); the envelope is walked by cursor as the proof
+//	envelope and plain the plain lists feed the index, project by project; the
+//	                   envelope is walked as the proof
 //	envelope alone     the walk feeds the index; what is gone is looked up
 //	bare alone         a walk that no tie escapes feeds the index; the whole
 //	                   listing is the proof
@@ -290,7 +292,7 @@ func (p *pass) overBudget(pages int) bool {
 	case cfg.PageBudget > 0 && pages >= cfg.PageBudget:
 		why = fault.New(PageBudget, fmt.Sprintf("stopped after %d pages, the page budget", pages),
 			"index.page_budget = 0 walks to the end")
-	case cfg.TimeBudget > 0 && cfg.Now().Sub(p.started) >= cfg.TimeBudget:
+	case p.late():
 		why = fault.New(TimeBudget, fmt.Sprintf("stopped after %s, the time budget", cfg.TimeBudget),
 			"index.time_budget sets how long a run may take")
 	default:
@@ -298,6 +300,12 @@ func (p *pass) overBudget(pages int) bool {
 	}
 	p.incomplete = why.Again()
 	return true
+}
+
+// late reports whether the time budget is used up.
+func (p *pass) late() bool {
+	cfg := &p.w.cfg
+	return cfg.TimeBudget > 0 && cfg.Now().Sub(p.started) >= cfg.TimeBudget
 }
 
 // cut reports whether something was left out, so that the run must not

@@ -88,10 +88,9 @@ func (p *pass) findKnown(ctx context.Context) error {
 // findIn goes through one list by its token, within the budget of time. That
 // of pages does not count here: nothing is kept of these.
 func (p *pass) findIn(ctx context.Context, req opencode.Request) error {
-	budget := p.w.cfg.TimeBudget
 	for sent := (tokens{}); ; {
-		if budget > 0 && p.w.cfg.Now().Sub(p.started) >= budget {
-			return fault.New(TimeBudget, fmt.Sprintf("whether this is the store that is known was not found out within %s; nothing was changed", budget),
+		if p.late() {
+			return fault.New(TimeBudget, fmt.Sprintf("whether this is the store that is known was not found out within %s; nothing was changed", p.w.cfg.TimeBudget),
 				"index.time_budget sets how long a run may take")
 		}
 		sum, err := p.server.Stubs(ctx, req, func(r *index.Record) error {
@@ -146,8 +145,8 @@ const maxFailures = 10
 func (p *pass) eachLookup(ctx context.Context, ids []string, look func(id string) error) (why, err error) {
 	failures := 0
 	for _, id := range ids {
-		if budget := p.w.cfg.TimeBudget; budget > 0 && p.w.cfg.Now().Sub(p.started) >= budget {
-			return fault.New(TimeBudget, fmt.Sprintf("the time budget of %s was used up", budget), ""), nil
+		if p.late() {
+			return fault.New(TimeBudget, fmt.Sprintf("the time budget of %s was used up", p.w.cfg.TimeBudget), ""), nil
 		}
 		err := look(id)
 		switch {

@@ -22,6 +22,7 @@ import (
 	"annals/internal/fault"
 	"annals/internal/index"
 	"annals/internal/jobs"
+	"annals/internal/metadata"
 	"annals/worker/opencode"
 )
 
@@ -89,6 +90,9 @@ type Worker struct{ cfg Config }
 func New(c Config) *Worker {
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Namespace == "" {
+		c.Namespace = metadata.DefaultNamespace
 	}
 	if c.PageSize == 0 {
 		c.PageSize = 1000

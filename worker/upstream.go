@@ -8,7 +8,6 @@ import (
 	"annals/internal/fault"
 	"annals/internal/index"
 	"annals/internal/jobs"
-	"annals/internal/metadata"
 	"annals/worker/opencode"
 )
 
@@ -114,11 +113,7 @@ func (p *pass) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	namespace := cfg.Namespace
-	if namespace == "" {
-		namespace = metadata.DefaultNamespace
-	}
-	p.in = &intake{store: st, fence: p.fence, upstream: p.up.Name, namespace: namespace,
+	p.in = &intake{store: st, fence: p.fence, upstream: p.up.Name, namespace: cfg.Namespace,
 		dryRun: p.req.DryRun, full: p.req.Full, size: cfg.PageSize,
 		known: known, seen: make(map[string]sighting, len(known)),
 		inBatch: map[string]struct{}{}, dirs: dirs, resolver: resolver, rep: p.rep,

@@ -11,18 +11,6 @@ import (
 	"path/filepath"
 )
 
-// MkdirAll makes a directory with mode 0700, and the ones above it as they
-// are missing. One that is there keeps its mode.
-func MkdirAll(dir string) error {
-	if st, err := os.Stat(dir); err == nil {
-		if st.IsDir() {
-			return nil
-		}
-		return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("it is not a directory")}
-	}
-	return os.MkdirAll(dir, 0o700)
-}
-
 // Create writes a new file with mode 0600 and makes its directory. It fails
 // with fs.ErrExist when something is there already, and leaves it alone. The
 // file appears whole or not at all.
@@ -31,7 +19,7 @@ func Create(path string, content []byte) error {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
 	dir := filepath.Dir(path)
-	if err := MkdirAll(dir); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)
