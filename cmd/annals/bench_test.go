@@ -46,22 +46,7 @@ func BenchmarkSync(b *testing.B) {
 }
 
 func benchReal(b *testing.B, c *corpus.Corpus) *realopencode.Server {
-	binary, err := realopencode.Ensure(b.Context(), "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	home, err := realopencode.NewHome(binary, b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
-	db, err := home.Migrate(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := c.Fill(b.Context(), db); err != nil {
-		b.Fatal(err)
-	}
-	s, err := home.StartServer(b.Context(), realopencode.ServerConfig{Password: "bench"})
+	s, err := realopencode.Filled(b, c.Fill).StartServer(b.Context(), realopencode.ServerConfig{Password: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}

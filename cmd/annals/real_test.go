@@ -27,23 +27,8 @@ type reality struct {
 
 func newReality(t *testing.T, c corpus.Config) *reality {
 	t.Helper()
-	binary, err := realopencode.Ensure(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	home, err := realopencode.NewHome(binary, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := home.Migrate(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &reality{Home: home, corpus: corpus.Generate(c)}
-	if err := r.corpus.Fill(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	return r
+	history := corpus.Generate(c)
+	return &reality{Home: realopencode.Filled(t, history.Fill), corpus: history}
 }
 
 func (r *reality) serve(t *testing.T) *realopencode.Server {
