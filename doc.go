@@ -8,6 +8,7 @@
 //	cmd/annals                the binary: flags, environment, configuration, and which parts are put together
 //	worker                    one run: own the job, read the lists, commit page by page, prove, conclude
 //	worker/opencode           the OpenCode server's HTTP interface, and the server that Annals starts itself
+//	internal/supervise        a process that ends with everything below it
 //	internal/metadata         who decides whether a session is archived, and which are nobody's
 //	internal/index            the session index: projection, merge, directories; pure
 //	internal/jobs             who runs what: lease, epoch, lock file, ledger

@@ -5,11 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"annals/worker/opencode"
+	"annals/internal/supervise"
 )
 
-// superviseName is the hidden command that watches over the managed server;
-// see worker/opencode.
+// superviseName is the hidden command that watches over the managed server and
+// over the programs of sources; see internal/supervise.
 const superviseName = "__supervise"
 
 func superviseCommand() *cobra.Command {
@@ -18,7 +18,7 @@ func superviseCommand() *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
-			return exitStatus(opencode.Supervise(os.Stdin, os.Stdout, os.Stderr))
+			return exitStatus(supervise.Main(os.Stdin, os.Stdout, os.Stderr))
 		},
 	}
 }

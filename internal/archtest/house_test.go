@@ -372,7 +372,7 @@ func findMachines(t *Tree, found report) {
 			return err
 		case d.IsDir() && path.Dir(name) == "." && (slices.Contains([]string{".git", ".cache", ".demo", "bin"}, name) || name != "." && ignored(name)):
 			return fs.SkipDir
-		case !d.Type().IsRegular() || path.Dir(name) == "." && ignored(name):
+		case !d.Type().IsRegular(), path.Dir(name) == "." && (ignored(name) || name == ".git"): // .git is a file in a worktree
 			return nil
 		}
 		raw, err := fs.ReadFile(t.fsys, name)

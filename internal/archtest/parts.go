@@ -22,8 +22,8 @@ var parts = []part{
 		why: "one place talks to OpenCode: one layer of retries, of deadlines and of bounds"},
 	{path: "net/http", owners: []string{"worker/opencode", fixturesRoot}, tests: true,
 		why: "the worker serves nothing, and asks through its client"},
-	{path: "os/exec", owners: []string{"worker/opencode", fixturesRoot}, tests: true,
-		why: "whoever starts a process has to end it in every case; one place knows how"},
+	{path: "os/exec", owners: []string{"internal/supervise", "worker/opencode", fixturesRoot}, tests: true,
+		why: "whoever starts a process has to end it in every case; few places know how"},
 
 	{path: "database/sql", owners: []string{"internal/store", fixturesRoot},
 		why: "SQL stays below the store; the fixtures fill OpenCode's own database"},
@@ -47,7 +47,7 @@ var parts = []part{
 	{path: "github.com/gofrs/flock", owners: []string{"internal/jobs", "internal/store/sqlite", fixturesRoot},
 		why: "who owns a job, who changes the schema, who fetches OpenCode"},
 	{path: "github.com/google/uuid", owners: []string{"worker"}, why: "runs are named where they begin"},
-	{path: "golang.org/x/sys", owners: []string{"worker/opencode", "internal/store/sqlite", fixturesRoot},
+	{path: "golang.org/x/sys", owners: []string{"internal/store/sqlite", "internal/supervise", fixturesRoot},
 		why: "what a system does differently stays in the file that is named after it"},
 	{path: "golang.org/x/text", owners: []string{"internal/index"}, why: "Unicode is folded where directories are compared"},
 

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"annals/internal/index"
+	"annals/internal/supervise"
 )
 
 // The test binary plays the other processes too: the supervisor, and a program
@@ -23,12 +24,18 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "__supervise":
-			os.Exit(Supervise(os.Stdin, os.Stdout, os.Stderr))
+			os.Exit(supervise.Main(os.Stdin, os.Stdout, os.Stderr))
 		case "__parent":
 			os.Exit(parentProcess())
 		}
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// supervisor is the command line of the supervisor. A program with the race
+// detector in it sleeps for a second before it ends, unless it is told.
+func supervisor() []string {
+	return []string{"/usr/bin/env", "GORACE=atexit_sleep_ms=0", os.Args[0], "__supervise"}
 }
 
 // parentProcess starts a managed server as told on standard input, says so,
@@ -38,7 +45,7 @@ func parentProcess() int {
 	if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
 		return 2
 	}
-	c.Self = []string{os.Args[0], "__supervise"}
+	c.Self = supervisor()
 	m, err := StartManaged(context.Background(), c)
 	if err != nil {
 		fmt.Println("failed:", err)

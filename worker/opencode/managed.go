@@ -5,29 +5,26 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"annals/internal/fault"
+	"annals/internal/supervise"
 )
 
 // Bounds of a managed server's life.
 const (
 	defaultStartTimeout = 60 * time.Second
 	defaultStopGrace    = 2 * time.Second
-	stopLimit           = 15 * time.Second // for the supervisor to do all of its work, beside the grace
 	portTries           = 3
 )
 
@@ -38,7 +35,7 @@ const readyLine = "opencode server listening on "
 // ManagedConfig says how to run a server of our own.
 type ManagedConfig struct {
 	Program string   // path or name of the opencode command; "opencode" when empty
-	Self    []string // the argv that runs Supervise in another process of this program
+	Self    []string // the command line whose body is supervise.Main
 	Env     []string // the user's environment, in the form of os.Environ
 	// WorkDir is made when it is needed, and is where the server's private
 	// directory is made and removed.
@@ -54,17 +51,14 @@ type Managed struct {
 	URL      string
 	Password string // for the user DefaultUsername
 
-	log    *slog.Logger
-	cmd    *exec.Cmd
-	order  order
-	stdin  *os.File // the supervisor stops when this is closed
-	output [2]*os.File
-	ready  chan string
-	exited chan struct{} // closed when the supervisor has ended
-	drain  sync.WaitGroup
-	tail   tail
-	stop   sync.Once
-	err    error // of Stop
+	log     *slog.Logger
+	process *supervise.Process
+	output  *os.File // what the server prints
+	port    string
+	ready   chan string
+	drained chan struct{}
+	stop    sync.Once
+	err     error // of Stop
 }
 
 // StartManaged starts `opencode serve` on a free loopback port over the user's
@@ -121,27 +115,35 @@ func startOnce(ctx context.Context, c *ManagedConfig, env environment, program s
 	case m.URL = <-m.ready:
 		c.Log.Debug("the managed server is ready", "url", m.URL)
 		return m, false, nil
-	case <-m.exited:
-		_ = m.Stop() // collects what it printed
-		return nil, !portFree(ctx, port), fault.New(fault.Unreachable,
-			fmt.Sprintf("the managed server ended with status %d before it was ready%s", m.cmd.ProcessState.ExitCode(), m.tail.shown()),
-			"run `opencode serve` by hand to see why").Again()
+	case <-m.process.Done():
+		_ = m.Stop()
+		return nil, !portFree(ctx, port), endedEarly(m.process)
 	case <-timer.C:
 		_ = m.Stop()
 		return nil, false, fault.New(fault.Unreachable,
-			fmt.Sprintf("the managed server was not ready within %s%s", c.StartTimeout, m.tail.shown()),
-			"run `opencode serve` by hand to see why").Again()
+			fmt.Sprintf("the managed server was not ready within %s", c.StartTimeout), seeWhy).Again()
 	case <-ctx.Done():
 		_ = m.Stop()
 		return nil, false, fault.Wrap(ctx.Err(), fault.Cancelled, "", "stopped while the managed server was starting").Again()
 	}
 }
 
-// launch starts the supervisor and tells it what to run.
+// seeWhy is what to do about a server that does not come up: what it prints is
+// not shown, since it may be out of a session, and errors are kept.
+const seeWhy = "run `opencode serve` by hand to see why"
+
+func endedEarly(p *supervise.Process) error {
+	result, _ := p.Wait()
+	if result.Err != nil {
+		return fault.Wrap(result.Err, fault.Unreachable, seeWhy, "the managed server").Again()
+	}
+	return fault.New(fault.Unreachable, fmt.Sprintf("the managed server ended with status %d before it was ready", result.Code()), seeWhy).Again()
+}
+
+// launch starts the server under a supervisor.
 func launch(c *ManagedConfig, env environment, program string, port int) (*Managed, error) {
-	password, name := make([]byte, 32), make([]byte, 8)
+	password := make([]byte, 32)
 	_, _ = rand.Read(password) // never fails
-	_, _ = rand.Read(name)
 	work, err := filepath.Abs(c.WorkDir)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "", "no working directory for the managed server")
@@ -149,62 +151,53 @@ func launch(c *ManagedConfig, env environment, program string, port int) (*Manag
 	if err := os.MkdirAll(work, 0o700); err != nil {
 		return nil, fault.Wrap(err, fault.Config, "it is below the state directory; see `annals config path`", "no directory for the managed server")
 	}
-	sweep(work)
-	m := &Managed{Password: hex.EncodeToString(password), log: c.Log,
-		ready: make(chan string, 1), exited: make(chan struct{})}
-	m.order = order{Program: program, Dir: filepath.Join(work, privatePrefix+hex.EncodeToString(name)), Grace: c.StopGrace,
-		Args: []string{"serve", "--port", strconv.Itoa(port), "--hostname", "127.0.0.1"}}
-	if m.order.Env, err = env.serverEnvironment(m.order.Dir, m.Password); err != nil {
+	supervise.Sweep(work)
+	m := &Managed{Password: hex.EncodeToString(password), log: c.Log, port: strconv.Itoa(port),
+		ready: make(chan string, 1), drained: make(chan struct{})}
+	order := private(supervise.NewDir(work, "opencode"))
+	order.Program, order.Grace = program, c.StopGrace
+	order.Args = []string{"serve", "--port", m.port, "--hostname", "127.0.0.1"}
+	if order.Env, err = env.serverEnvironment(order.Dir, m.Password); err != nil {
 		return nil, err
 	}
-	if err := m.start(c.Self); err != nil {
+	if err := m.start(c.Self, order); err != nil {
 		return nil, fault.Wrap(plainCause(err), fault.Internal, "", "the supervisor of the managed server cannot be started")
 	}
 	return m, nil
 }
 
-// start runs the supervisor with three pipes: its orders and our being alive
-// one way, what the server prints the other.
-func (m *Managed) start(self []string) error {
-	var files [6]*os.File
-	for i := 0; i < len(files); i += 2 {
-		r, w, err := os.Pipe()
-		if err != nil {
-			closeAll(files[:])
-			return err
-		}
-		files[i], files[i+1] = r, w
-	}
-	m.cmd = exec.Command(self[0], self[1:]...)
-	m.cmd.Stdin, m.cmd.Stdout, m.cmd.Stderr = files[0], files[3], files[5]
-	m.cmd.Env = []string{} // it needs nothing; the orders come by the pipe
-	detach(m.cmd)
-	if err := m.cmd.Start(); err != nil {
-		closeAll(files[:])
-		return err
-	}
-	closeAll([]*os.File{files[0], files[3], files[5]})
-	m.stdin, m.output = files[1], [2]*os.File{files[2], files[4]}
-	go func() {
-		_ = m.cmd.Wait() // the status is read from ProcessState
-		close(m.exited)
-	}()
-	m.drain.Go(func() { m.readStdout(m.output[0]) })
-	m.drain.Go(func() { _, _ = io.Copy(&m.tail, m.output[1]) })
-	line, err := json.Marshal(m.order)
-	if err == nil {
-		// A supervisor that is gone already shows as exited.
-		_, _ = m.stdin.Write(append(line, '\n'))
-	}
-	return err
+// private says what the server finds in its private directory. What OpenCode
+// would install into its configuration is made to look installed, and an empty
+// .git file stops its search for a repository above: it would write into one
+// it finds there.
+func private(dir string) supervise.Order {
+	return supervise.Order{Dir: dir, Work: "work",
+		Dirs: []string{"home", "config/opencode/node_modules", "state", "cache", "tmp", "work"},
+		Files: []supervise.File{
+			{Path: "config/opencode/package-lock.json",
+				Text: `{"lockfileVersion":3,"packages":{"":{"dependencies":{"@opencode-ai/plugin":"*"}}}}` + "\n"},
+			{Path: "work/.git"},
+		}}
 }
 
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		if f != nil {
-			_ = f.Close()
-		}
+// start starts the server and reads what it prints.
+func (m *Managed) start(self []string, order supervise.Order) error {
+	output, printed, err := os.Pipe()
+	if err != nil {
+		return err
 	}
+	m.process, err = supervise.Start(supervise.Config{Self: self, Order: order, Stdout: printed})
+	_ = printed.Close()
+	if err != nil {
+		_ = output.Close()
+		return err
+	}
+	m.output = output
+	go func() {
+		m.readStdout(output)
+		close(m.drained)
+	}()
+	return nil
 }
 
 // readStdout finds the line that says where the server listens, and goes on
@@ -214,7 +207,7 @@ func (m *Managed) readStdout(r io.Reader) {
 	for {
 		line, err := lines.ReadSlice('\n')
 		if _, at, ok := strings.Cut(string(line), readyLine); ok && err == nil {
-			if u, bad := parseBase("local", at); bad == nil && isLoopback(u.Hostname()) && slices.Contains(m.order.Args, u.Port()) {
+			if u, bad := parseBase("local", at); bad == nil && isLoopback(u.Hostname()) && u.Port() == m.port {
 				select {
 				case m.ready <- u.String():
 				default: // it says so once
@@ -231,42 +224,28 @@ func (m *Managed) readStdout(r io.Reader) {
 // and no file is left. It may be called more than once.
 func (m *Managed) Stop() error {
 	m.stop.Do(func() {
-		_ = m.stdin.Close()
-		limit := time.NewTimer(m.order.Grace + stopLimit)
-		defer limit.Stop()
-		select {
-		case <-m.exited:
-		case <-limit.C:
-			m.err = fault.New(fault.Internal, fmt.Sprintf("the managed server did not end within %s; its supervisor was killed", m.order.Grace+stopLimit), "")
-			_ = m.cmd.Process.Kill()
-			<-m.exited
+		if err := m.process.Stop(); err != nil {
+			m.err = fault.Wrap(err, fault.Internal, "", "ending the managed server")
 		}
 		m.finishReading()
-		if err := m.order.removePrivate(); err != nil && m.err == nil {
-			m.err = fault.Wrap(err, fault.Internal, "", "the managed server's private directory is left")
-		}
-		m.log.Debug("the managed server has ended", "status", m.cmd.ProcessState.ExitCode())
+		result, _ := m.process.Wait()
+		m.log.Debug("the managed server has ended", "status", result.Code())
 	})
 	return m.err
 }
 
 // finishReading reads what the server has printed to its end. A process that
-// escaped may hold the other ends of the pipes for ever, so it is not waited
-// for long.
+// escaped may hold the other end of the pipe for ever, so it is not waited for
+// long.
 func (m *Managed) finishReading() {
-	done := make(chan struct{})
-	go func() {
-		m.drain.Wait()
-		close(done)
-	}()
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case <-m.drained:
 	case <-timer.C:
 	}
-	closeAll(m.output[:])
-	<-done
+	_ = m.output.Close()
+	<-m.drained
 }
 
 // freePort finds a port that nobody has. `--port 0` would not do: OpenCode

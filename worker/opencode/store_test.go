@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -103,111 +102,5 @@ func TestTheServerIsGivenTheUsersDataAndNothingElse(t *testing.T) {
 		"XDG_CACHE_HOME=/p/cache", "XDG_CONFIG_HOME=/p/config", "XDG_DATA_HOME=/home/u/.local/share", "XDG_STATE_HOME=/p/state"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil || !slices.IsSorted(got) {
 		t.Errorf("%v\n%s", err, diff)
-	}
-}
-
-func TestOnlyAPrivateDirectoryIsRemoved(t *testing.T) {
-	root := t.TempDir()
-	victim := filepath.Join(root, "victim")
-	put(t, filepath.Join(victim, "keep"), "x", 0o600)
-	good := order{Dir: filepath.Join(root, privatePrefix+"1")}
-	if err := good.makePrivate(); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(good.Dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info, err)
-	}
-	if err := good.makePrivate(); err == nil {
-		t.Error("a directory that exists was taken over")
-	}
-	unmarked := filepath.Join(root, privatePrefix+"2")
-	put(t, filepath.Join(unmarked, "keep"), "x", 0o600)
-	renamed := filepath.Join(root, privatePrefix+"3")
-	put(t, filepath.Join(renamed, markerFile), privatePrefix+"4", 0o600)
-	link := filepath.Join(root, privatePrefix+"5")
-	if err := os.Symlink(victim, link); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range []string{victim, unmarked, renamed, link} {
-		o := order{Dir: dir}
-		if err := o.removePrivate(); err == nil {
-			t.Errorf("%s was removed", dir)
-		}
-		if _, err := os.Lstat(dir); err != nil {
-			t.Error(err)
-		}
-	}
-	if (&order{Dir: victim}).makePrivate() == nil {
-		t.Error("a directory without the prefix was made")
-	}
-	inside := filepath.Join(good.Dir, "work", "out")
-	if err := os.Symlink(victim, inside); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the second time there is nothing left to do
-		if err := good.removePrivate(); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(victim, "keep")); err != nil {
-		t.Error("removing followed a link")
-	}
-}
-
-func TestTheTailShowsTheSupervisorsOwnLinesAlone(t *testing.T) {
-	var out tail
-	for _, line := range []string{"Error: cannot load session \"my private title\"\n", "noise abc123abc1", "23\n",
-		"the supervisor: no such\x07 file\n", "listen EADDRINUSE\n", "the supervisor: " + strings.Repeat("é", 200) + "\n"} {
-		if _, err := out.Write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got := out.shown()
-	want := ": the supervisor: no such  file / the supervisor: " + strings.Repeat("é", 72) + "…"
-	if got != want {
-		t.Errorf("%q", got)
-	}
-	var long tail
-	for range 100 {
-		_, _ = long.Write([]byte(strings.Repeat("x", 1000)))
-	}
-	if len(long.kept) != tailBytes {
-		t.Errorf("%d bytes kept", len(long.kept))
-	}
-	if got := (&tail{}).shown(); got != "" {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestDirectoriesOfDeadSupervisorsAreSwept(t *testing.T) {
-	work := t.TempDir()
-	make := func(name, marker, owner string) {
-		dir := filepath.Join(work, name)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		for file, text := range map[string]string{markerFile: marker, ownerFile: owner} {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	const dead = "2147483646" // above every process id
-	make(privatePrefix+"dead", privatePrefix+"dead", dead)
-	make(privatePrefix+"alive", privatePrefix+"alive", strconv.Itoa(os.Getpid()))
-	make(privatePrefix+"foreign", "another name", dead)
-	make(privatePrefix+"odd", privatePrefix+"odd", "x")
-	make("other", "other", dead)
-	sweep(work)
-	entries, err := os.ReadDir(work)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var left []string
-	for _, e := range entries {
-		left = append(left, e.Name())
-	}
-	if got := strings.Join(left, " "); got != privatePrefix+"alive "+privatePrefix+"foreign "+privatePrefix+"odd other" {
-		t.Error(got)
 	}
 }
